@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -134,85 +133,6 @@ void env_opened_fini(struct env_opened *o)
 	service_client_free(o->client);
 	free(o->repo);
 	*o = (struct env_opened){ .store = NULL };
-}
-
-/* Would a program that reads standard input find something there that was prepared? */
-static bool has_input(void)
-{
-	struct stat st;
-
-	return fstat(STDIN_FILENO, &st) == 0 &&
-	       (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
-}
-
-int env_work_find_targets(struct env_work *w, struct error *err)
-{
-	const struct env_usual usual = { .root = "",
-					 .path = getenv("PATH"),
-					 .home = getenv("HOME") };
-	char **named = w->parts->targets;
-
-	return named && *named ? env_targets_make(named, &w->targets, err)
-			       : env_targets_usual(&usual, &w->targets, err);
-}
-
-int env_work_find_inputs(struct env_work *w, struct error *err)
-{
-	const struct env_inputs_from from = { .command = w->command,
-					      .targets = &w->targets,
-					      .environment = environ,
-					      .root = "",
-					      .made = w->made,
-					      .reads_script = has_input(),
-					      .gpu_alone = w->parts->merge };
-
-	env_inputs_fini(&w->inputs);
-	return w->parts->no_auto ? 0
-				 : env_inputs_gather(&from, &w->inputs, err);
-}
-
-int env_work_find_made(struct env_work *w, struct object_store *s,
-		       struct error *err)
-{
-	struct env_key words;
-	int rc = env_work_key_words(w, &words, err);
-
-	if (rc < 0)
-		return rc;
-	rc = env_made_get(s, &words, &w->made, err);
-	env_key_fini(&words);
-	return rc == -ENOENT ? 0 : rc;
-}
-
-int env_work_key(const struct env_work *w, struct env_key *ret,
-		 struct error *err)
-{
-	const struct env_spec spec = { .command = w->command,
-				       .values = w->parts->values,
-				       .files = w->parts->files,
-				       .inputs = &w->inputs,
-				       .image = w->parts->image,
-				       .merges = w->parts->merge };
-
-	return env_key_make(&spec, &w->targets, w->scan, ret, err);
-}
-
-int env_work_key_words(const struct env_work *w, struct env_key *ret,
-		       struct error *err)
-{
-	const struct env_work words = { .parts = w->parts,
-					.command = w->command,
-					.targets = w->targets };
-
-	return env_work_key(&words, ret, err);
-}
-
-void env_work_fini(struct env_work *w)
-{
-	env_scan_free(w->scan);
-	env_inputs_fini(&w->inputs);
-	env_names_free(w->made);
-	env_targets_fini(&w->targets);
 }
 
 void env_format_time(int64_t ms, char ret[ENV_TIME_ROOM])

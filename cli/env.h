@@ -5,7 +5,7 @@
 
 #include "cli/store_access.h"
 #include "envcache/catalog.h"
-#include "envcache/inputs.h"
+#include "envcache/work.h"
 
 /* Nobody waits long for a snapshot: a command that makes one anew does without. */
 #define ENV_ACCESS_OPTIONS(config_type) \
@@ -34,13 +34,7 @@ struct env_service_access {
 			"instead of the system's." \
 	}
 
-/* Parts of a key, as options say them. */
-struct env_parts {
-	char **targets, **values, **files;
-	char *image;
-	bool no_auto, merge;
-};
-
+/* A member of the kind struct env_parts. */
 #define ENV_PARTS_OPTIONS(config_type) \
 	{ .key = "target", \
 	  .type = OPTION_LIST, \
@@ -110,30 +104,6 @@ int env_open(const struct store_access *a, const struct env_service_access *v,
 	     const char *url, const char *who, int64_t ttl_ms,
 	     struct env_opened *ret, struct error *err) MUST_CHECK;
 void env_opened_fini(struct env_opened *o);
-
-/* A command, its targets, and what both depend on, as they are now. */
-struct env_work {
-	const struct env_parts *parts; /* borrowed, as is the command */
-	char *const *command;
-	struct env_targets targets;
-	char **made; /* files that the command makes itself; NULL: none is known */
-	struct env_inputs inputs;
-	struct env_scan *scan; /* NULL: nobody has looked */
-};
-/* Find the folders that the command installs into: those that were named, else the usual ones. */
-int env_work_find_targets(struct env_work *w, struct error *err) MUST_CHECK;
-/* Find what the command depends on beside its words; what was found before goes. */
-int env_work_find_inputs(struct env_work *w, struct error *err) MUST_CHECK;
-/* Find what the store knows of files that the command makes. */
-int env_work_find_made(struct env_work *w, struct object_store *s,
-		       struct error *err) MUST_CHECK;
-/* The key of what was found so far. */
-int env_work_key(const struct env_work *w, struct env_key *ret,
-		 struct error *err) MUST_CHECK;
-/* That of the command's words: notes on it are found by this. */
-int env_work_key_words(const struct env_work *w, struct env_key *ret,
-		       struct error *err) MUST_CHECK;
-void env_work_fini(struct env_work *w);
 
 /* "2026-11-23 16:05", or "-". */
 #define ENV_TIME_ROOM 32

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/env_system.h"
+#include "envcache/lock.h"
 
 #define STATUS_CANNOT_RUN 126 /* as shells have it */
 #define STATUS_NOT_FOUND 127
@@ -54,7 +54,7 @@ int env_become(char *const *argv, struct error *err)
 
 /* ---------------------------------------------------------------------- the child --- */
 
-static void child_main(char *const *argv, int system, pid_t parent,
+static void child_main(char *const *argv, int lock, pid_t parent,
 		       const sigset_t *mask)
 {
 	struct error err = ERROR_INIT;
@@ -65,7 +65,7 @@ static void child_main(char *const *argv, int system, pid_t parent,
 	if (getppid() != parent)
 		_exit(STATUS_CANNOT_RUN);
 	(void)sigprocmask(SIG_SETMASK, mask, NULL);
-	env_system_pass(system, parent);
+	env_lock_pass(lock, parent);
 	status = env_become(argv, &err);
 	(void)dprintf(2, "bootseer env run: %s\n", err.msg);
 	_exit(status);
@@ -137,7 +137,7 @@ static void follow_child(pid_t pid, pid_t which, const sigset_t *set, int *ret,
 	}
 }
 
-int env_child_run(char *const *argv, int system, const sigset_t *mask, int *ret,
+int env_child_run(char *const *argv, int lock, const sigset_t *mask, int *ret,
 		  int *ret_told, struct error *err)
 {
 	pid_t parent = getpid(), pid;
@@ -148,7 +148,7 @@ int env_child_run(char *const *argv, int system, const sigset_t *mask, int *ret,
 	(void)sigprocmask(SIG_BLOCK, &set, &old);
 	pid = fork();
 	if (pid == 0)
-		child_main(argv, system, parent, mask ? mask : &old);
+		child_main(argv, lock, parent, mask ? mask : &old);
 	if (pid < 0) {
 		int code = errno;
 

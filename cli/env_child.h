@@ -26,13 +26,13 @@ int env_become(char *const *argv, struct error *err);
  * sent to us go to it, and it is stopped, continued and killed with us.  Returns when it
  * has ended, with wait(2)'s status in `*ret`, and in `*ret_told`, if that is not NULL, the
  * signal by which it was told to end meanwhile (SIGHUP, SIGINT, SIGQUIT, SIGTERM), or 0:
- * however it ended, it may not have done all of it.  `system`: as of env_system_take().
+ * however it ended, it may not have done all of it.  `lock`: as of env_lock_take().
  *
  * `mask`: NULL, or the signal mask that the command begins with, from a caller that blocks
  * signals and has other children: only the command is reaped then, since the caller still
  * signals its children by their numbers.
  */
-int env_child_run(char *const *argv, int system, const sigset_t *mask, int *ret,
+int env_child_run(char *const *argv, int lock, const sigset_t *mask, int *ret,
 		  int *ret_told, struct error *err) MUST_CHECK;
 
 /* End as the command did: by its status, or its signal. */

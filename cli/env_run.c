@@ -159,8 +159,8 @@ static void end_command(struct env_run *r, int status)
 	int rc = 0;
 
 	env_guess_drop(&r->guess);
-	if (r->key.system >= 0)
-		(void)close(steal_fd(&r->key.system));
+	if (r->key.lock >= 0)
+		(void)close(steal_fd(&r->key.lock));
 	daemons.quiet = r->cfg->quiet;
 	if (status == 0 && daemons.commands) {
 		env_run_say_stage("env.daemons", STAGE_BEGIN, STAGE_NONE);
@@ -187,9 +187,9 @@ static void run_plain(struct env_run *r, const char *why)
 				    "bootseer env rm STORE "
 				  : "",
 		r->is_bad_for_all ? hex : "", r->is_bad_for_all ? ")" : "");
-	if ((r->cfg->daemons.commands || r->key.system >= 0) &&
-	    env_child_run(r->key.work.command, r->key.system, NULL, &status,
-			  NULL, &err) == 0)
+	if ((r->cfg->daemons.commands || r->key.lock >= 0) &&
+	    env_child_run(r->key.work.command, r->key.lock, NULL, &status, NULL,
+			  &err) == 0)
 		end_command(r, status);
 	status = env_become(r->key.work.command, &err);
 	say_line(err.msg);
@@ -277,7 +277,7 @@ static int run_command(const struct env_run_key *k, struct ran *ret,
 
 	env_run_say_stage("env.install", STAGE_BEGIN, STAGE_NONE);
 	env_left_adopt(true);
-	rc = env_child_run(k->work.command, k->system, NULL, &ret->status,
+	rc = env_child_run(k->work.command, k->lock, NULL, &ret->status,
 			   &ret->told, err);
 	env_left_adopt(false);
 	env_left_list(&ret->left);
@@ -411,7 +411,7 @@ static int run_env_run(const void *config, char **args, struct error *err)
 		.cfg = c,
 		.key = { .work = { .parts = &c->parts, .command = args },
 			 .quiet = c->quiet,
-			 .system = -1 },
+			 .lock = -1 },
 		.store.ttl = c->ttl,
 		.guess.near = &r.key.near,
 		.restore = { .job = { .socket = c->socket,

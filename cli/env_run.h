@@ -37,7 +37,7 @@ struct env_run_key {
 	bool quiet;
 	struct env_key key;
 	struct env_key near; /* without a base; where nobody named targets */
-	int system;          /* that the targets are ours, or -1 */
+	int lock;            /* of the targets, env_lock_take(); or -1 */
 	bool is_others;      /* some were another's when we looked at them */
 	bool is_within; /* which runs us, and does not touch them meanwhile */
 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/env_run.h"
-#include "cli/env_system.h"
+#include "envcache/lock.h"
 
 /* The service says nothing of them, and nobody else is believed beside it. */
 static bool may_ask_made(const struct env_run_key *k,
@@ -40,7 +40,7 @@ static int guess_snapshot(struct env_run_key *k, const struct env_run_store *s,
 {
 	int rc = env_work_key(&k->work, &k->near, err);
 
-	if (rc == 0 && !s->away.code && k->system >= 0)
+	if (rc == 0 && !s->away.code && k->lock >= 0)
 		env_guess_begin(g);
 	return rc;
 }
@@ -53,8 +53,8 @@ int env_run_find_key(struct env_run_key *k, struct env_run_store *s,
 	if (rc == 0)
 		rc = env_join_recover(&k->work.targets, ENV_MOUNT_PREFIX,
 				      k->deadline_ns, err);
-	if (rc == 0 && k->system < 0 && !k->is_within)
-		k->is_others = !env_system_try(&k->work.targets, &k->system);
+	if (rc == 0 && k->lock < 0 && !k->is_within)
+		k->is_others = !env_lock_try(&k->work.targets, &k->lock);
 	/* A half restored target may be of the one that has them: we look anew after it. */
 	if (rc == 0 && !k->is_others)
 		rc = env_recover(&k->work.targets, k->deadline_ns, err);
@@ -132,13 +132,13 @@ int env_run_take_targets(struct env_run_key *k, struct env_run_store *s,
 	int rc;
 
 	/* Another descriptor of the lock, closed, would give it up. */
-	if (k->system >= 0)
+	if (k->lock >= 0)
 		return 0;
-	rc = env_system_take(&k->work.targets, k->deadline_ns, say_works, k,
-			     &k->system, err);
+	rc = env_lock_take(&k->work.targets, k->deadline_ns, say_works, k,
+			   &k->lock, err);
 	if (rc > 0 || (rc == 0 && k->is_others)) {
 		k->is_others = false;
-		k->is_within = k->system < 0;
+		k->is_within = k->lock < 0;
 		rc = find_key_anew(k, s, g, ret, err);
 	}
 	return rc;

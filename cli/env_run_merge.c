@@ -9,7 +9,7 @@
 
 #include "cli/env_child.h"
 #include "cli/env_run.h"
-#include "cli/env_system.h"
+#include "envcache/lock.h"
 #include "common/clock.h"
 
 static int find_key(struct env_run_key *k, struct error *err)
@@ -47,8 +47,8 @@ static int fetch_cache(struct env_run *r, struct error *err)
 	int rc = find_key(k, err);
 
 	if (rc == 0)
-		rc = env_system_take(&k->work.targets, k->deadline_ns,
-				     say_works, k, &k->system, err);
+		rc = env_lock_take(&k->work.targets, k->deadline_ns, say_works,
+				   k, &k->lock, err);
 	if (rc >= 0)
 		rc = get_snapshot(r, &snap, err);
 	if (rc > 0) {
@@ -59,8 +59,8 @@ static int fetch_cache(struct env_run *r, struct error *err)
 		env_snapshot_fini(&snap);
 	}
 	/* The command may take days, and others of the node run theirs beside it. */
-	if (k->system >= 0)
-		(void)close(steal_fd(&k->system));
+	if (k->lock >= 0)
+		(void)close(steal_fd(&k->lock));
 	return rc;
 }
 

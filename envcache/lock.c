@@ -3,7 +3,7 @@
  * A lock of a process, and not of a descriptor: what the command leaves behind does not have
  * it, and the kernel says which process does.
  */
-#include "cli/env_system.h"
+#include "envcache/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,19 +99,19 @@ static bool format_holder(int fd, pid_t holder, char ret[80])
 	return true;
 }
 
-void env_system_pass(int system, pid_t holder)
+void env_lock_pass(int lock, pid_t holder)
 {
 	char text[80];
 
-	if (system >= 0 && format_holder(system, holder, text))
-		(void)setenv(ENV_SYSTEM_VARIABLE, text, 1);
+	if (lock >= 0 && format_holder(lock, holder, text))
+		(void)setenv(ENV_LOCK_VARIABLE, text, 1);
 }
 
 /* Does our environment come from `holder`?  So it may be where another one started us for
  * what that runs, such as a service manager. */
 static bool is_passed_by(int fd, pid_t holder)
 {
-	const char *passed = getenv(ENV_SYSTEM_VARIABLE);
+	const char *passed = getenv(ENV_LOCK_VARIABLE);
 	char text[80];
 
 	return passed && format_holder(fd, holder, text) &&
@@ -244,7 +244,7 @@ static bool wait_a_little(int64_t deadline_ns)
 	return true;
 }
 
-bool env_system_try(const struct env_targets *t, int *ret)
+bool env_lock_try(const struct env_targets *t, int *ret)
 {
 	AUTO_CLOSE int fd = open_lock();
 	struct lock_list l = { .n = 0 };
@@ -280,9 +280,9 @@ static int wait_for_locks(int fd, const struct lock_list *l,
 	return rc < 0;
 }
 
-int env_system_take(const struct env_targets *t, int64_t deadline_ns,
-		    void (*waits)(void *arg), void *arg, int *ret,
-		    struct error *err)
+int env_lock_take(const struct env_targets *t, int64_t deadline_ns,
+		  void (*waits)(void *arg), void *arg, int *ret,
+		  struct error *err)
 {
 	AUTO_CLOSE int fd = open_lock();
 	struct lock_list l = { .n = 0 };

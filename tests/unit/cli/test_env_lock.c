@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who waits for whom that has targets. */
-#include "cli/env_system.h"
+#include "envcache/lock.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "cli/env_child.h"
 #include "common/fs.h"
 
-TestSuite(env_system, .timeout = 120);
+TestSuite(env_lock, .timeout = 120);
 
 #define OTHER 65534 /* the lock of any user but root is where he says */
 
@@ -33,7 +33,7 @@ static const struct env_targets site = { .paths = site_paths, .n = 1 };
 
 static int take(const struct env_targets *t, int *fd)
 {
-	return env_system_take(t, 0, note_wait, NULL, fd, NULL);
+	return env_lock_take(t, 0, note_wait, NULL, fd, NULL);
 }
 
 /* What another process that is none of our ancestors passes to its command. */
@@ -44,8 +44,8 @@ static void hold(int out)
 
 	if (take(&site, &fd) != 0 || fd < 0)
 		_exit(EXIT_FAILURE);
-	env_system_pass(fd, getpid());
-	passed = getenv(ENV_SYSTEM_VARIABLE);
+	env_lock_pass(fd, getpid());
+	passed = getenv(ENV_LOCK_VARIABLE);
 	if (!passed || write(out, passed, strlen(passed) + 1) < 0)
 		_exit(EXIT_FAILURE);
 	for (;;)
@@ -57,7 +57,7 @@ static void set_up(void)
 	cr_assert_not_null(mkdtemp(dir));
 	cr_assert_eq(chmod(dir, 0777), 0);
 	cr_assert_eq(setenv("XDG_RUNTIME_DIR", dir, 1), 0);
-	cr_assert_eq(unsetenv(ENV_SYSTEM_VARIABLE), 0);
+	cr_assert_eq(unsetenv(ENV_LOCK_VARIABLE), 0);
 }
 
 static void start_holder(char passed[80])
@@ -90,8 +90,8 @@ static void be_other(void)
 		cr_assert_eq(seteuid(OTHER), 0);
 }
 
-Test(env_system, who_is_run_by_the_one_that_has_it_does_not_wait,
-     .init = set_up, .fini = tear_down)
+Test(env_lock, who_is_run_by_the_one_that_has_it_does_not_wait, .init = set_up,
+     .fini = tear_down)
 {
 	char passed[80];
 	int fd = 0;
@@ -101,19 +101,19 @@ Test(env_system, who_is_run_by_the_one_that_has_it_does_not_wait,
 	cr_expect_eq(take(&site, &fd), -EBUSY);
 	cr_expect_eq(n_waits, 1);
 	/* As of one that ended, and left something behind. */
-	cr_assert_eq(setenv(ENV_SYSTEM_VARIABLE, "1:1:1", 1), 0);
+	cr_assert_eq(setenv(ENV_LOCK_VARIABLE, "1:1:1", 1), 0);
 	cr_expect_eq(take(&site, &fd), -EBUSY);
 	cr_expect_eq(n_waits, 2);
-	cr_assert_eq(setenv(ENV_SYSTEM_VARIABLE, passed, 1), 0);
+	cr_assert_eq(setenv(ENV_LOCK_VARIABLE, passed, 1), 0);
 	cr_expect_eq(take(&site, &fd), 0);
 	cr_expect_eq(fd, -1);
 	cr_expect_eq(n_waits, 2);
 }
 
-Test(env_system, the_command_is_told_of_it, .init = set_up, .fini = tear_down)
+Test(env_lock, the_command_is_told_of_it, .init = set_up, .fini = tear_down)
 {
 	char *sh[] = { (char[]){ "sh" }, (char[]){ "-c" },
-		       (char[]){ "case $" ENV_SYSTEM_VARIABLE " in "
+		       (char[]){ "case $" ENV_LOCK_VARIABLE " in "
 				 "*:$PPID) exit 3; esac" },
 		       NULL };
 	int fd = -1, status;
@@ -123,7 +123,7 @@ Test(env_system, the_command_is_told_of_it, .init = set_up, .fini = tear_down)
 	cr_assert_geq(fd, 0);
 	cr_assert_eq(env_child_run(sh, fd, NULL, &status, NULL, NULL), 0);
 	cr_expect_eq(WEXITSTATUS(status), 3);
-	cr_expect_null(getenv(ENV_SYSTEM_VARIABLE));
+	cr_expect_null(getenv(ENV_LOCK_VARIABLE));
 	(void)close(fd);
 }
 
@@ -144,7 +144,7 @@ static void take_elsewhere(void)
 }
 
 /* The kernel does not say there which process has it. */
-Test(env_system, in_another_pid_namespace_nobody_waits, .init = set_up,
+Test(env_lock, in_another_pid_namespace_nobody_waits, .init = set_up,
      .fini = tear_down)
 {
 	char passed[80];
@@ -164,7 +164,7 @@ Test(env_system, in_another_pid_namespace_nobody_waits, .init = set_up,
 }
 
 /* Whether it is there or not; what lies elsewhere nobody waits for. */
-Test(env_system, a_target_is_not_had_with_one_that_lies_in_it_or_around_it,
+Test(env_lock, a_target_is_not_had_with_one_that_lies_in_it_or_around_it,
      .init = set_up, .fini = tear_down)
 {
 	static const struct {
@@ -193,7 +193,7 @@ Test(env_system, a_target_is_not_had_with_one_that_lies_in_it_or_around_it,
 		cr_expect_eq(fd >= 0, rows[i].is_free);
 		if (fd >= 0)
 			(void)close(fd);
-		cr_expect_eq(env_system_try(&t, &fd), rows[i].is_free);
+		cr_expect_eq(env_lock_try(&t, &fd), rows[i].is_free);
 		if (fd >= 0)
 			(void)close(fd);
 	}
