@@ -63,49 +63,98 @@ static int add_digest_name(struct image *i, const struct image_name *n,
 	return name ? image_set_name(i, name, err) : error_nomem(err);
 }
 
-/* ---------------------------------------------------------- the third step --- */
+/* --------------------------------------------------------------- by its registry --- */
+
+/* An image on its way; what a step found is the next one's. */
+struct preparation {
+	struct node *n;
+	const struct image_name *name;
+	struct oci_store *store; /* its repository */
+	struct resolved resolved;
+	struct admitted admitted;
+	struct prepared *ret; /* its image ends the way */
+};
+
+static int preparation_resolve(struct preparation *p, struct error *err)
+{
+	struct resolved *r = &p->resolved;
+	int rc = resolve_top(p->name, p->store, p->n->cfg->containerd_root, r,
+			     err);
+
+	if (rc < 0)
+		return rc;
+	p->ret->answered = true;
+	/* An image whose signature is over is looked at again: a newer one may
+	 * be there. */
+	take_here(p->n, p->name, &r->top, p->ret);
+	if (!p->ret->image)
+		rc = resolve_platform(r, p->store, err);
+	p->ret->manifest = r->manifest.digest;
+	if (rc == 0 && !p->ret->image &&
+	    !digest_equal(&p->ret->manifest, &r->top))
+		take_here(p->n, p->name, &p->ret->manifest, p->ret);
+	return rc;
+}
+
+/* The node has no image of this manifest that may be used. */
+static int preparation_admit(struct preparation *p, struct error *err)
+{
+	const struct admit_request request = {
+		.name = p->name,
+		.resolved = &p->resolved,
+		.store = p->store,
+		.admission = p->n->admission,
+		.offers = p->n->offers,
+	};
+	int rc =
+		admit_artifact(&request, &p->admitted, &p->ret->untrusted, err);
+
+	p->ret->resolved_ns = p->admitted.decided_ns;
+	return rc;
+}
 
 /* The image's traces are looked for while its files come. */
-static struct trace_early *begin_search(struct trace_lookup *traces,
-					const struct image_name *n,
-					const struct buf *image_config,
-					const struct digest *image)
+static struct trace_early *begin_search(struct preparation *p)
 {
+	const struct image_name *n = p->name;
 	AUTO_FREE char *name = NULL;
 	struct lookup_place place = { .host = n->ref.host,
 				      .repo = n->ref.repo,
 				      .plain_http = n->plain_http,
-				      .image = *image };
+				      .image = p->ret->manifest };
 
 	if (asprintf(&name, "%s/%s", n->ref.host, n->ref.repo) < 0) {
 		name = NULL;
 		return NULL;
 	}
 	place.name = name;
-	return trace_early_begin(traces, &place, image_config);
+	return trace_early_begin(p->n->traces, &place,
+				 &admitted_artifact(&p->admitted)
+					  ->image_config);
 }
 
 /* The node has the artifact's image, under another name or with an older signature. */
 static int renew_image(struct image *i, struct admitted *a, struct error *err)
 {
-	const struct artifact *artifact = admitted_artifact(a);
+	const struct buf *evidence = &admitted_artifact(a)->evidence;
 	int rc = a->is_offer ? offer_found_renew(&a->offer, i, err) : 0;
 
 	if (rc == 0 && a->is_offer)
 		image_forget_errors(i);
-	if (rc == 0 && artifact->evidence.len > 0)
-		rc = image_set_evidence(i, &artifact->evidence, err);
+	if (rc == 0 && evidence->len > 0)
+		rc = image_set_evidence(i, evidence, err);
 	return rc;
 }
 
-/* Inside the image's gate. */
-static int fetch_new(struct node *n, const struct image_name *name,
-		     struct fetch_request *r, const struct digest *top,
-		     struct prepared *ret, struct error *err)
+/* Inside the gate of the image `id`. */
+static int fetch_new(struct preparation *p, const struct digest *id,
+		     struct error *err)
 {
-	AUTO_FREE char *own = image_name_of_digest(name, &ret->manifest);
-	AUTO_FREE char *top_name = image_name_of_digest(name, top);
-	const char *const names[] = { own, top_name, name->alias };
+	const struct image_name *name = p->name;
+	struct node *n = p->n;
+	AUTO_FREE char *own = image_name_of_digest(name, &p->ret->manifest);
+	AUTO_FREE char *top = image_name_of_digest(name, &p->resolved.top);
+	const char *const names[] = { own, top, name->alias };
 	const struct image_place place = {
 		.host = name->ref.host,
 		.repo = name->ref.repo,
@@ -113,35 +162,13 @@ static int fetch_new(struct node *n, const struct image_name *name,
 		.names = names,
 		.n_names = ARRAY_SIZE(names) - !name->alias,
 	};
-	int rc;
-
-	if (!own || !top_name)
-		return error_nomem(err);
-	ret->early = begin_search(n->traces, name, &r->artifact->image_config,
-				  &ret->manifest);
-	ret->source = PREPARE_REGISTRY;
-	r->place = &place;
-	rc = node_collect_for_place(n, err);
-	if (rc == 0)
-		rc = fetch_image(r, &ret->image, err);
-	if (rc == 0)
-		atomic_fetch_add(&n->events.prepares_fetched, 1);
-	return rc;
-}
-
-static int have_image(struct node *n, const struct image_name *name,
-		      struct oci_store *store, const struct digest *top,
-		      struct admitted *a, struct prepared *ret,
-		      struct error *err)
-{
-	struct artifact *artifact = admitted_artifact(a);
-	struct digest id;
-	struct fetch_request r = {
-		.artifact = artifact,
-		.id = &id,
-		.store = store,
+	const struct fetch_request request = {
+		.artifact = admitted_artifact(&p->admitted),
+		.id = id,
+		.store = p->store,
+		.place = &place,
 		.label = name->text,
-		.offer = a->is_offer ? &a->offer : NULL,
+		.offer = p->admitted.is_offer ? &p->admitted.offer : NULL,
 		.pace = &name->call->pace,
 		.disk = n->disk,
 		.images = n->images,
@@ -150,93 +177,86 @@ static int have_image(struct node *n, const struct image_name *name,
 	};
 	int rc;
 
-	if (image_id_of(&artifact->digest, name->ref.host, name->ref.repo,
-			&id) < 0)
+	if (!own || !top)
+		return error_nomem(err);
+	p->ret->early = begin_search(p);
+	p->ret->source = PREPARE_REGISTRY;
+	rc = node_collect_for_place(n, err);
+	if (rc == 0)
+		rc = fetch_image(&request, &p->ret->image, err);
+	if (rc == 0)
+		atomic_fetch_add(&n->events.prepares_fetched, 1);
+	return rc;
+}
+
+static int have_image(struct preparation *p, struct error *err)
+{
+	const struct image_name *name = p->name;
+	struct node *n = p->n;
+	struct digest id;
+	int rc;
+
+	if (image_id_of(&admitted_artifact(&p->admitted)->digest,
+			name->ref.host, name->ref.repo, &id) < 0)
 		return error_nomem(err);
 	rc = keyed_lock_enter_paced(n->gate, &id, NODE_GATE_TIMEOUT_NS,
 				    &name->call->pace, err);
 	if (rc < 0)
 		return rc;
-	ret->image = images_get(n->images, &id);
-	rc = ret->image ? renew_image(ret->image, a, err)
-			: fetch_new(n, name, &r, top, ret, err);
+	p->ret->image = images_get(n->images, &id);
+	rc = p->ret->image ? renew_image(p->ret->image, &p->admitted, err)
+			   : fetch_new(p, &id, err);
 	keyed_lock_leave(n->gate, &id);
 	return rc;
 }
 
 /* An index of the service that turned out to be wrong is no reason to fail: the image is
  * as ordinary as its registry said. */
-static int drop_wrong_offer(const struct admitted *a,
-			    const struct image_name *name, struct image **i,
-			    struct error *err)
+static int drop_wrong_offer(struct preparation *p, struct error *err)
 {
 	log_warning("index",
 		    "not used image=\"%s\" reason=\"%s\" "
 		    "action=\"it starts the ordinary way\"",
-		    name->text, err->msg);
-	images_put(steal_ptr(i));
-	*err = a->registry_err;
-	return a->registry_rc;
+		    p->name->text, err->msg);
+	images_put(steal_ptr(&p->ret->image));
+	*err = p->admitted.registry_err;
+	return p->admitted.registry_rc;
 }
 
-/* ---------------------------------------------------------------- together --- */
-
-/* The node has no image of this manifest that may be used. */
-static int admit_and_fetch(struct node *n, const struct image_name *name,
-			   const struct resolved *resolved,
-			   struct oci_store *store, struct prepared *ret,
-			   struct error *err)
+static int preparation_fetch(struct preparation *p, struct error *err)
 {
-	const struct admit_request request = {
-		.name = name,
-		.resolved = resolved,
-		.store = store,
-		.admission = n->admission,
-		.offers = n->offers,
-	};
-	struct admitted a;
-	int rc = admit_artifact(&request, &a, &ret->untrusted, err);
+	const struct digest *manifest = &p->resolved.manifest.digest;
+	int rc = have_image(p, err);
 
-	ret->resolved_ns = a.decided_ns;
-	if (rc == 0) {
-		rc = have_image(n, name, store, &resolved->top, &a, ret, err);
-		if (rc == -EBADMSG && a.is_offer)
-			rc = drop_wrong_offer(&a, name, &ret->image, err);
-	}
+	if (rc == -EBADMSG && p->admitted.is_offer)
+		rc = drop_wrong_offer(p, err);
 	if (rc == 0)
-		rc = add_digest_name(ret->image, name,
-				     &resolved->manifest.digest, err);
-	if (rc == 0)
-		rc = add_digest_name(ret->image, name, &resolved->top, err);
-	admitted_fini(&a);
-	return rc;
+		rc = add_digest_name(p->ret->image, p->name, manifest, err);
+	return rc < 0 ? rc
+		      : add_digest_name(p->ret->image, p->name,
+					&p->resolved.top, err);
 }
 
-/* Ask the registry.  `ret->image` is set on success. */
-static int ask_store(struct node *n, const struct image_name *name,
-		     struct oci_store *store, struct prepared *ret,
-		     struct error *err)
+/* `ret->image` is set on success. */
+static int prepare_by_store(struct node *n, const struct image_name *name,
+			    struct oci_store *store, struct prepared *ret,
+			    struct error *err)
 {
-	AUTO_FINI(resolved) resolved = RESOLVED_INIT;
-	int rc = resolve_top(name, store, n->cfg->containerd_root, &resolved,
-			     err);
+	struct preparation p = { .n = n,
+				 .name = name,
+				 .store = store,
+				 .resolved = RESOLVED_INIT,
+				 .ret = ret };
+	int rc = preparation_resolve(&p, err);
 
-	if (rc < 0)
-		return rc;
-	ret->answered = true;
-	/* An image whose signature is over is looked at again: a newer one may
-	 * be there. */
-	take_here(n, name, &resolved.top, ret);
-	if (!ret->image)
-		rc = resolve_platform(&resolved, store, err);
-	ret->manifest = resolved.manifest.digest;
-	if (rc == 0 && !ret->image &&
-	    !digest_equal(&ret->manifest, &resolved.top))
-		take_here(n, name, &ret->manifest, ret);
 	if (rc == 0 && !ret->image)
-		rc = admit_and_fetch(n, name, &resolved, store, ret, err);
+		rc = preparation_admit(&p, err);
+	if (rc == 0 && !ret->image)
+		rc = preparation_fetch(&p, err);
 	if (rc == 0 && name->alias)
 		rc = image_set_name(ret->image, name->alias, err);
+	admitted_fini(&p.admitted);
+	resolved_fini(&p.resolved);
 	return rc;
 }
 
@@ -251,11 +271,13 @@ static int ask_registry(struct node *n, const struct image_name *name,
 	if (rc == 0)
 		rc = origin_lease_paced(origin, &name->call->pace, &lease, err);
 	if (rc == 0)
-		rc = ask_store(n, name, lease->store, ret, err);
+		rc = prepare_by_store(n, name, lease->store, ret, err);
 	store_lease_end(lease);
 	origin_put(origin);
 	return remote_call_why(name->call, name->ref.host, rc, err);
 }
+
+/* ---------------------------------------------------------------- together --- */
 
 /* The registry is out of reach for `rc`: what did the tag name last? */
 static int take_stale(struct node *n, const struct image_name *name, int rc,
