@@ -254,7 +254,8 @@ static int look_up(struct env_run *r, struct env_turn **ret_turn,
 	}
 	if (!r->cfg->quiet && r->key.work.inputs.n_unknown)
 		say_unknown(&r->key.work.inputs);
-	rc = env_run_look_up(&r->store, key, ret, err);
+	rc = env_catalog_get_fresh(r->store.at.catalog, key, r->store.ttl, ret,
+				   err);
 	if (rc)
 		return rc;
 	env_guess_drop(&r->guess);
@@ -302,6 +303,13 @@ static void say_left(const struct env_left *left)
 			what, n > 1 ? "are" : "is", n > 1 ? "them" : "it");
 }
 
+/* The service says nothing of files that a command makes, and nobody else is believed beside
+ * it: NULL. */
+static struct object_store *notes_of(const struct env_run_store *s)
+{
+	return s->at.client ? NULL : s->at.store;
+}
+
 static int check_ran(const struct env_run *r, int told, struct error *err)
 {
 	const struct env_run_config *c = r->cfg;
@@ -314,7 +322,9 @@ static int check_ran(const struct env_run *r, int told, struct error *err)
 	if (c->verify)
 		rc = env_smoke_run(c->verify,
 				   clock_now_ns() + c->verify_timeout, err);
-	return rc < 0 ? rc : env_run_note_made(&r->key, &r->store, err);
+	return rc < 0 ? rc
+		      : env_work_note_made(&r->key.work, &r->key.key,
+					   notes_of(&r->store), err);
 }
 
 /* 1: *ret is what the command changed; 0: another captor was first. */
@@ -347,7 +357,7 @@ static int run_and_capture(struct env_run *r, struct env_turn *turn,
 	struct error why = ERROR_INIT;
 	struct ran ran = { .status = 0 };
 	int kept = -ECANCELED;
-	int rc = env_run_look_again(&r->key, err);
+	int rc = env_work_look_again(&r->key.work, &r->key.key, err);
 
 	if (rc == 0)
 		rc = run_command(&r->key, &ran, err);

@@ -4,7 +4,8 @@
  * them in their order; when one fails, the command is run as if BootSeer were not there.
  *
  *   env_run_key.c         key: what the command depends on, and the targets as they are
- *   env_run_look_up.c     look up: the snapshot of the key, or the turn to make it
+ *   envcache/catalog.h    look up: the snapshot of the key,
+ *   env_run_turn.c        or the turn to make it
  *   env_run_restore.c     restore: mount or unpack it
  *   env_child.c           or run the command,
  *   envcache/capture.c    capture what it changed, and publish that
@@ -60,19 +61,7 @@ int env_run_find_key(struct env_run_key *k, struct env_run_store *s,
 int env_run_take_targets(struct env_run_key *k, struct env_run_store *s,
 			 struct env_guess *g, struct env_snapshot *ret,
 			 struct error *err) MUST_CHECK;
-/* Look again once the turn is ours.  -ESTALE: others have worked here meanwhile. */
-int env_run_look_again(struct env_run_key *k, struct error *err) MUST_CHECK;
-/* Note what the command named and made, for later runs on the same folder.  -ESTALE: a file
- * that is in no key for such a note was an input this time. */
-int env_run_note_made(const struct env_run_key *k,
-		      const struct env_run_store *s,
-		      struct error *err) MUST_CHECK;
 
-/* 1: *ret is the snapshot of the key.  One that is over age is passed over. */
-int env_run_look_up(const struct env_run_store *s, const struct digest *key,
-		    struct env_snapshot *ret, struct error *err) MUST_CHECK;
-bool env_run_is_over_age(const struct env_run_store *s,
-			 const struct env_snapshot *snap);
 /* Have the right to make the snapshot.  1: another node has made it, *ret. */
 int env_run_take_turn(const struct env_run_store *s, const struct digest *key,
 		      const struct env_turn_options *opts,

@@ -100,7 +100,8 @@ static int find_done(struct env_run_key *k, const struct env_run_store *s,
 	    env_catalog_get(s->at.catalog, &k->key.digest, &snap, NULL) < 0)
 		return rc;
 	rc = env_scan_is_after(k->work.scan, &snap, &is, err);
-	if (rc == 0 && is && !env_run_is_over_age(s, &snap)) {
+	if (rc == 0 && is &&
+	    !env_catalog_is_over_age(s->at.catalog, &snap, s->ttl)) {
 		*ret = snap;
 		return 1;
 	}
@@ -142,60 +143,4 @@ int env_run_take_targets(struct env_run_key *k, struct env_run_store *s,
 		rc = find_key_anew(k, s, g, ret, err);
 	}
 	return rc;
-}
-
-int env_run_look_again(struct env_run_key *k, struct error *err)
-{
-	struct env_key now;
-	bool is_same;
-	int rc;
-
-	env_scan_free(steal_ptr(&k->work.scan));
-	rc = env_scan_new(&k->work.targets, &k->work.scan, err);
-	if (rc == 0)
-		rc = env_work_find_inputs(&k->work, err);
-	if (rc == 0)
-		rc = env_work_key(&k->work, &now, err);
-	if (rc < 0)
-		return rc;
-	is_same = digest_equal(&now.digest, &k->key.digest);
-	env_key_fini(&now);
-	if (!is_same)
-		return error_set(err, ESTALE,
-				 "what the key is of changed meanwhile");
-	return env_scan_hash_recent(k->work.scan, err);
-}
-
-int env_run_note_made(const struct env_run_key *k,
-		      const struct env_run_store *s, struct error *err)
-{
-	/* As they are now, after the command. */
-	struct env_work after = k->work;
-	const char *unwritten = NULL;
-	struct env_key words;
-	char **names = NULL;
-	int rc;
-
-	after.inputs = (struct env_inputs){ .n = 0 };
-	rc = env_work_find_inputs(&after, err);
-	if (rc < 0)
-		return k->work.made ? rc : 0;
-	rc = env_inputs_made(&k->work.inputs, &after.inputs, k->work.made,
-			     &names, &unwritten, err);
-	env_inputs_fini(&after.inputs);
-	if (rc == 1 && !s->at.client &&
-	    env_work_key_words(&k->work, &words, NULL) == 0) {
-		(void)!env_made_put(s->at.store, &words, &k->key.digest, names,
-				    NULL);
-		env_key_fini(&words);
-	}
-	env_names_free(names);
-	if (rc >= 0 && unwritten)
-		rc = error_set(
-			err, ESTALE,
-			"'%s' is not in the key, as the command made it "
-			"before, but did not now: the next run has it in "
-			"its key",
-			unwritten);
-	return rc < 0 ? rc : 0;
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The functions of catalog.h, whatever the kind. */
+#include <errno.h>
+
+#include "common/clock.h"
 #include "envcache/catalog_priv.h"
 
 void env_catalog_free(struct env_catalog *c)
@@ -43,6 +46,33 @@ int env_catalog_marks(struct env_catalog *c, const struct env_snapshot *snap,
 		      struct env_marks *ret, struct error *err)
 {
 	return c->ops->marks(c, snap, false, ret, err);
+}
+
+bool env_catalog_is_over_age(struct env_catalog *c,
+			     const struct env_snapshot *snap, int64_t ttl_ns)
+{
+	struct env_marks m;
+
+	return ttl_ns && clock_wall_ms() - snap->made_ms > ttl_ns / NS_PER_MS &&
+	       env_catalog_marks(c, snap, &m, NULL) == 0 && !m.is_pinned;
+}
+
+int env_catalog_get_fresh(struct env_catalog *c, const struct digest *key,
+			  int64_t ttl_ns, struct env_snapshot *ret,
+			  struct error *err)
+{
+	struct env_snapshot snap;
+	int rc = env_catalog_get(c, key, &snap, err);
+
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : rc;
+	if (!env_catalog_is_over_age(c, &snap, ttl_ns)) {
+		*ret = snap;
+		return 1;
+	}
+	rc = env_catalog_pass_over(c, &snap, err);
+	env_snapshot_fini(&snap);
+	return rc;
 }
 
 int env_catalog_check_bad(struct env_catalog *c,

@@ -49,6 +49,14 @@ struct object_store *env_catalog_store(const struct env_catalog *c);
 /* -ENOENT: there is none of this key. */
 int env_catalog_get(struct env_catalog *c, const struct digest *key,
 		    struct env_snapshot *ret, struct error *err) MUST_CHECK;
+/* Is it older than `ttl_ns` (0: there is no bound), and not pinned? */
+bool env_catalog_is_over_age(struct env_catalog *c,
+			     const struct env_snapshot *snap, int64_t ttl_ns);
+/* 1: *ret is the snapshot of the key; 0: there is none, or one that is over age, which is
+ * passed over. */
+int env_catalog_get_fresh(struct env_catalog *c, const struct digest *key,
+			  int64_t ttl_ns, struct env_snapshot *ret,
+			  struct error *err) MUST_CHECK;
 int env_catalog_list(struct env_catalog *c, env_list_fn *fn, void *arg,
 		     struct error *err) MUST_CHECK;
 /* As env_key_find(). */

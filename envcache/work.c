@@ -77,6 +77,61 @@ int env_work_key_words(const struct env_work *w, struct env_key *ret,
 	return env_work_key(&words, ret, err);
 }
 
+int env_work_look_again(struct env_work *w, const struct env_key *key,
+			struct error *err)
+{
+	struct env_key now;
+	bool is_same;
+	int rc;
+
+	env_scan_free(steal_ptr(&w->scan));
+	rc = env_scan_new(&w->targets, &w->scan, err);
+	if (rc == 0)
+		rc = env_work_find_inputs(w, err);
+	if (rc == 0)
+		rc = env_work_key(w, &now, err);
+	if (rc < 0)
+		return rc;
+	is_same = digest_equal(&now.digest, &key->digest);
+	env_key_fini(&now);
+	if (!is_same)
+		return error_set(err, ESTALE,
+				 "what the key is of changed meanwhile");
+	return env_scan_hash_recent(w->scan, err);
+}
+
+int env_work_note_made(const struct env_work *w, const struct env_key *key,
+		       struct object_store *s, struct error *err)
+{
+	/* As they are now, after the command. */
+	struct env_work after = *w;
+	const char *unwritten = NULL;
+	struct env_key words;
+	char **names = NULL;
+	int rc;
+
+	after.inputs = (struct env_inputs){ .n = 0 };
+	rc = env_work_find_inputs(&after, err);
+	if (rc < 0)
+		return w->made ? rc : 0;
+	rc = env_inputs_made(&w->inputs, &after.inputs, w->made, &names,
+			     &unwritten, err);
+	env_inputs_fini(&after.inputs);
+	if (rc == 1 && s && env_work_key_words(w, &words, NULL) == 0) {
+		(void)!env_made_put(s, &words, &key->digest, names, NULL);
+		env_key_fini(&words);
+	}
+	env_names_free(names);
+	if (rc >= 0 && unwritten)
+		rc = error_set(
+			err, ESTALE,
+			"'%s' is not in the key, as the command made it "
+			"before, but did not now: the next run has it in "
+			"its key",
+			unwritten);
+	return rc < 0 ? rc : 0;
+}
+
 void env_work_fini(struct env_work *w)
 {
 	env_scan_free(w->scan);

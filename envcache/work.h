@@ -34,6 +34,13 @@ int env_work_key(const struct env_work *w, struct env_key *ret,
 /* That of the command's words: notes on it are found by this. */
 int env_work_key_words(const struct env_work *w, struct env_key *ret,
 		       struct error *err) MUST_CHECK;
+/* Look at targets and inputs anew.  -ESTALE: the key is not `key` any more. */
+int env_work_look_again(struct env_work *w, const struct env_key *key,
+			struct error *err) MUST_CHECK;
+/* The command has run: note in `s` (NULL: nowhere) what it named and made, for later runs on the
+ * same folder.  -ESTALE: a file that is in no key for such a note was an input this time. */
+int env_work_note_made(const struct env_work *w, const struct env_key *key,
+		       struct object_store *s, struct error *err) MUST_CHECK;
 void env_work_fini(struct env_work *w);
 
 #endif

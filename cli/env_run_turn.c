@@ -1,36 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The snapshot of a key is looked up, or the turn is taken to make it. */
+/* The turn to make the snapshot of a key is taken, where no other node makes it. */
 #include <errno.h>
 
 #include "cli/env_run.h"
-#include "common/clock.h"
-
-bool env_run_is_over_age(const struct env_run_store *s,
-			 const struct env_snapshot *snap)
-{
-	struct env_marks m;
-
-	return s->ttl && clock_wall_ms() - snap->made_ms > s->ttl / NS_PER_MS &&
-	       env_catalog_marks(s->at.catalog, snap, &m, NULL) == 0 &&
-	       !m.is_pinned;
-}
-
-int env_run_look_up(const struct env_run_store *s, const struct digest *key,
-		    struct env_snapshot *ret, struct error *err)
-{
-	struct env_snapshot snap;
-	int rc = env_catalog_get(s->at.catalog, key, &snap, err);
-
-	if (rc < 0)
-		return rc == -ENOENT ? 0 : rc;
-	if (!env_run_is_over_age(s, &snap)) {
-		*ret = snap;
-		return 1;
-	}
-	rc = env_catalog_pass_over(s->at.catalog, &snap, err);
-	env_snapshot_fini(&snap);
-	return rc;
-}
 
 int env_run_take_turn(const struct env_run_store *s, const struct digest *key,
 		      const struct env_turn_options *opts,
@@ -48,12 +20,14 @@ int env_run_take_turn(const struct env_run_store *s, const struct digest *key,
 	switch (kind) {
 	case ENV_TURN_MINE:
 		/* The snapshot may have been made just before the turn was ours. */
-		rc = env_run_look_up(s, key, ret, NULL);
+		rc = env_catalog_get_fresh(s->at.catalog, key, s->ttl, ret,
+					   NULL);
 		if (rc > 0)
 			env_turn_end(steal_ptr(ret_turn), false);
 		return rc > 0;
 	case ENV_TURN_MADE:
-		rc = env_run_look_up(s, key, ret, err);
+		rc = env_catalog_get_fresh(s->at.catalog, key, s->ttl, ret,
+					   err);
 		return rc ? rc
 			  : error_set(err, ENOENT,
 				      "the snapshot was removed meanwhile");
