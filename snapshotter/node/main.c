@@ -251,8 +251,16 @@ static int open_peers(struct node *n, struct error *err)
 
 static int open_disk(struct node *n, struct error *err)
 {
-	int rc = disk_open(n, &n->disk, err);
+	const struct disk_of of = { .cfg = n->cfg,
+				    .min_free = n->min_free,
+				    .cache = n->cache,
+				    .gc = &n->gc };
+	int rc;
 
+	n->gc = (struct gc){ .images = n->images,
+			     .cache = n->cache,
+			     .gate = n->gate };
+	rc = disk_open(&of, &n->disk, err);
 	n->room = (struct disk_room){ .disk = n->disk,
 				      .reserve = disk_reserve,
 				      .settle = disk_settle };
@@ -349,6 +357,22 @@ static int open_mounts(struct node *n, struct error *err)
 		      : recordings_open(&of, n->mounts, &n->recordings, err);
 }
 
+static void set_environments(struct node *n)
+{
+	n->environments = (struct environments){ .cfg = n->cfg,
+						 .disk = n->disk,
+						 .gc = &n->gc,
+						 .images = n->images,
+						 .origins = n->origins,
+						 .parser = n->parser,
+						 .peers = n->peers,
+						 .gate = n->gate,
+						 .mounts = n->mounts,
+						 .prefetches = n->prefetches,
+						 .starts = n->starts,
+						 .is_ending = &n->is_ending };
+}
+
 static int node_open(struct node *n, struct error *err)
 {
 	int rc;
@@ -368,7 +392,7 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = open_logins(n, err);
 	if (rc == 0)
-		rc = disk_choose_min_free(n, err);
+		rc = disk_choose_min_free(n->cfg, &n->min_free, err);
 	if (rc == 0)
 		rc = open_trust(n, err);
 	if (rc == 0)
@@ -395,9 +419,8 @@ static int node_open(struct node *n, struct error *err)
 		rc = open_datapath(n, err);
 	if (rc == 0)
 		rc = open_mounts(n, err);
-	if (rc == 0)
-		rc = open_mirror(n, err);
-	return rc;
+	set_environments(n);
+	return rc < 0 ? rc : open_mirror(n, err);
 }
 
 /* Leave mounts to a successor where somebody keeps their descriptors until then, else take down
@@ -653,7 +676,7 @@ static void environments_restore(struct node *n)
 {
 	struct error err = ERROR_INIT;
 
-	if (environments_open(n, &err) < 0)
+	if (environments_open(&n->environments, &err) < 0)
 		log_error("environment",
 			  "mounts of earlier are not all cleared away "
 			  "reason=\"%s\"",

@@ -16,18 +16,18 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "blockstore/blockstore.h"
 #include "common/bytes.h"
 #include "common/log.h"
 #include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/control/kubelet.h"
-#include "snapshotter/node/control/node.h"
 #include "snapshotter/node/images/images.h"
 
 #define BLOCK_BYTES 512u /* of stx_blocks */
 #define DEPTH_MAX 32u    /* folders below one another; ours are five */
 
 struct disk {
-	struct node *node;
+	struct disk_of of;
 	pthread_mutex_t making_room; /* one at a time; taken before the other */
 	pthread_mutex_t lock;        /* protects the rest */
 	struct disk_usage usage;
@@ -166,15 +166,16 @@ uint64_t disk_sum(const struct disk_usage *u)
 #define MIN_FREE 5u
 #define MIN_FREE_MOST 90u
 
-int disk_choose_min_free(struct node *n, struct error *err)
+int disk_choose_min_free(const struct node_config *cfg, unsigned int *ret,
+			 struct error *err)
 {
 	unsigned int theirs;
-	int rc = node_config_min_free(n->cfg, &n->min_free, err);
+	int rc = node_config_min_free(cfg, ret, err);
 
-	if (rc < 0 || n->min_free != NODE_MIN_FREE_AUTO)
+	if (rc < 0 || *ret != NODE_MIN_FREE_AUTO)
 		return rc;
-	theirs = kubelet_wants_free(n->cfg->root) + MIN_FREE;
-	n->min_free = theirs < MIN_FREE_MOST ? theirs : MIN_FREE_MOST;
+	theirs = kubelet_wants_free(cfg->root) + MIN_FREE;
+	*ret = theirs < MIN_FREE_MOST ? theirs : MIN_FREE_MOST;
 	return 0;
 }
 
@@ -183,14 +184,14 @@ int disk_choose_min_free(struct node *n, struct error *err)
 /* Lock held. */
 static void tell_cache(struct disk *d)
 {
-	cache_set_others(d->node->cache, disk_sum(&d->usage) + d->reserved);
+	cache_set_others(d->of.cache, disk_sum(&d->usage) + d->reserved);
 }
 
 void disk_refresh(struct disk *d)
 {
 	struct disk_usage now;
 
-	disk_look(d->node->cfg->root, &now);
+	disk_look(d->of.cfg->root, &now);
 	pthread_mutex_lock(&d->lock);
 	/* Bytes of folders that are being written are in `reserved`. */
 	if (d->reserved)
@@ -215,13 +216,13 @@ void disk_get(struct disk *d, struct disk_usage *ret)
 	pthread_mutex_unlock(&d->lock);
 }
 
-int disk_open(struct node *n, struct disk **ret, struct error *err)
+int disk_open(const struct disk_of *of, struct disk **ret, struct error *err)
 {
 	struct disk *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return error_nomem(err);
-	d->node = n;
+	d->of = *of;
 	pthread_mutex_init(&d->making_room, NULL);
 	pthread_mutex_init(&d->lock, NULL);
 	disk_refresh(d);
@@ -249,13 +250,13 @@ struct shortage {
 
 static struct shortage look_short(struct disk *d, uint64_t bytes)
 {
-	const struct node_config *cfg = d->node->cfg;
+	const struct node_config *cfg = d->of.cfg;
 	struct shortage s = { .evict = 0 };
 	struct cache_stats cache;
 	uint64_t wanted, spare;
 	struct statvfs st;
 
-	cache_get_stats(d->node->cache, &cache);
+	cache_get_stats(d->of.cache, &cache);
 	wanted = cache.others + bytes;
 	spare = bytes_above(cache.bytes, cache.pinned_bytes);
 	s.of_quota = bytes_above(wanted + cache.pinned_bytes, cache.quota);
@@ -263,7 +264,7 @@ static struct shortage look_short(struct disk *d, uint64_t bytes)
 	if (statvfs(cfg->root, &st) == 0) {
 		uint64_t left = (uint64_t)st.f_bavail * st.f_frsize;
 		uint64_t keep = (uint64_t)st.f_blocks * st.f_frsize / 100 *
-				d->node->min_free;
+				d->of.min_free;
 		uint64_t lacks = bytes_above(keep + bytes, left);
 
 		s.of_disk = bytes_above(lacks, spare);
@@ -298,8 +299,8 @@ static int evict_blocks(struct disk *d, uint64_t bytes, struct error *err)
 
 	if (!bytes)
 		return 0;
-	cache_get_stats(d->node->cache, &cache);
-	return cache_gc(d->node->cache, bytes_above(cache.bytes, bytes), &freed,
+	cache_get_stats(d->of.cache, &cache);
+	return cache_gc(d->of.cache, bytes_above(cache.bytes, bytes), &freed,
 			err);
 }
 
@@ -311,12 +312,12 @@ int disk_reserve(struct disk *d, uint64_t bytes, struct error *err)
 
 	pthread_mutex_lock(&d->making_room);
 	s = look_short(d, bytes);
-	while ((s.of_quota || s.of_disk) && node_collect_one(d->node, &after)) {
+	while ((s.of_quota || s.of_disk) && gc_one(d->of.gc, &after)) {
 		disk_refresh(d);
 		s = look_short(d, bytes);
 	}
 	if (s.of_quota || s.of_disk)
-		rc = no_room(d->node->cfg, &s, bytes, err);
+		rc = no_room(d->of.cfg, &s, bytes, err);
 	else
 		rc = evict_blocks(d, s.evict, err);
 	if (rc == 0) {
@@ -361,7 +362,7 @@ void disk_settle(struct disk *d, uint64_t bytes, const char *path)
 
 int disk_reserve_environment(struct disk *d, uint64_t bytes, struct error *err)
 {
-	uint64_t most = d->node->cfg->cache_quota / 2, taken;
+	uint64_t most = d->of.cfg->cache_quota / 2, taken;
 	int rc;
 
 	pthread_mutex_lock(&d->lock);

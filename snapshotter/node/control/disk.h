@@ -9,9 +9,11 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "snapshotter/node/config.h"
 
-struct node;
+struct cache;
 struct disk;
+struct gc;
 
 /* Bytes on the disk, by what they are of. */
 struct disk_usage {
@@ -33,10 +35,19 @@ void disk_look(const char *root, struct disk_usage *ret);
 uint64_t disk_sum(const struct disk_usage *u);
 
 /* Decide what --cache-min-free is: once, when ROOT is there. */
-int disk_choose_min_free(struct node *n, struct error *err) MUST_CHECK;
+int disk_choose_min_free(const struct node_config *cfg, unsigned int *ret,
+			 struct error *err) MUST_CHECK;
 
-/* Looks at ROOT, and has the cache of `n` keep to what is left. */
-int disk_open(struct node *n, struct disk **ret, struct error *err) MUST_CHECK;
+/* The parts of the node that the account of the disk needs; all is borrowed. */
+struct disk_of {
+	const struct node_config *cfg;
+	unsigned int min_free; /* percent, disk_choose_min_free() */
+	struct cache *cache;
+	const struct gc *gc;
+};
+/* Looks at ROOT, and has the cache keep to what is left. */
+int disk_open(const struct disk_of *of, struct disk **ret,
+	      struct error *err) MUST_CHECK;
 void disk_close(struct disk *d); /* NULL is allowed */
 
 /* Look again.  Any thread, as all below. */

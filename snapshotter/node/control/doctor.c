@@ -168,7 +168,7 @@ static void check_environments(struct node *n, json_t *list)
 
 	if (!n->cfg->env_stores || !*n->cfg->env_stores)
 		return;
-	rc = environments_probe(n, &err);
+	rc = environments_probe(&n->environments, &err);
 	doctor_add(
 		list, "environments", rc == 0, DOCTOR_ADVICE,
 		"install e2fsprogs, 'modprobe loop', have --root on a disk and "

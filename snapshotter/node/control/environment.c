@@ -57,15 +57,15 @@ static bool is_allowed(const struct node_config *cfg, const char *store)
 	return false;
 }
 
-static int check_query(const struct node *n, const struct environment_query *q,
-		       struct error *err)
+static int check_query(const struct environments *envs,
+		       const struct environment_query *q, struct error *err)
 {
 	if (!environment_is_name(q->name) || !environment_is_name(q->folder))
 		return error_set(err, EINVAL,
 				 "parameters: name and folder are %d hex "
 				 "digits",
 				 NAME_HEX);
-	if (!is_allowed(n->cfg, q->store))
+	if (!is_allowed(envs->cfg, q->store))
 		return error_set(err, EACCES,
 				 "bootseerd has no --env-store '%.120s', so "
 				 "nothing of it is mounted here",
@@ -126,7 +126,8 @@ static void name_it(struct image *i, const char *label)
 			    why.msg);
 }
 
-static int fetch_environment(struct node *n, const struct environment_query *q,
+static int fetch_environment(const struct environments *envs,
+			     const struct environment_query *q,
 			     const struct digest *id, const char *url,
 			     const char *folder, struct image **ret,
 			     struct error *err)
@@ -139,29 +140,30 @@ static int fetch_environment(struct node *n, const struct environment_query *q,
 					 .place = &place,
 					 .label = label,
 					 .pace = &q->call->pace,
-					 .disk = n->disk,
-					 .images = n->images,
-					 .parser = n->parser,
-					 .peers = n->peers };
+					 .disk = envs->disk,
+					 .images = envs->images,
+					 .parser = envs->parser,
+					 .peers = envs->peers };
 	struct store_lease *lease = NULL;
 	struct origin *origin = NULL;
 	int rc;
 
 	if (!label)
 		return error_nomem(err);
-	rc = keyed_lock_enter_paced(n->gate, id, NODE_GATE_TIMEOUT_NS,
+	rc = keyed_lock_enter_paced(envs->gate, id, NODE_GATE_TIMEOUT_NS,
 				    &q->call->pace, err);
 	if (rc < 0)
 		return rc;
-	*ret = images_get(n->images, id);
+	*ret = images_get(envs->images, id);
 	if (!*ret) {
-		rc = origin_get(n->origins, url, folder, false, &origin, err);
+		rc = origin_get(envs->origins, url, folder, false, &origin,
+				err);
 		if (rc == 0)
 			rc = origin_lease(origin, &lease, err);
 		if (rc == 0)
 			rc = get_artifact(lease->store, q, &a, err);
 		if (rc == 0)
-			rc = node_collect_for_place(n, err);
+			rc = gc_make_place(envs->gc, err);
 		if (rc == 0) {
 			request.store = lease->store;
 			rc = fetch_image(&request, ret, err);
@@ -172,14 +174,15 @@ static int fetch_environment(struct node *n, const struct environment_query *q,
 		store_lease_end(lease);
 		origin_put(origin);
 	}
-	keyed_lock_leave(n->gate, id);
+	keyed_lock_leave(envs->gate, id);
 	return rc;
 }
 
 /* A use of the snapshot's image.  The same artifact in two stores is two images: what
  * one store's credentials open is never found by way of another's. */
-static int find_image(struct node *n, const struct environment_query *q,
-		      struct image **ret, struct error *err)
+static int find_image(const struct environments *envs,
+		      const struct environment_query *q, struct image **ret,
+		      struct error *err)
 {
 	AUTO_FREE char *url = NULL;
 	AUTO_FREE char *folder = NULL;
@@ -190,22 +193,23 @@ static int find_image(struct node *n, const struct environment_query *q,
 		rc = error_nomem(err);
 	if (rc < 0)
 		return rc;
-	*ret = images_get(n->images, &id);
+	*ret = images_get(envs->images, &id);
 	if (*ret)
 		return 0;
 	if (q->call->is_local)
 		return error_set(err, EINPROGRESS, "the store is needed");
-	rc = fetch_environment(n, q, &id, url, folder, ret, err);
+	rc = fetch_environment(envs, q, &id, url, folder, ret, err);
 	return error_wrap(err, remote_call_why(q->call, url, rc, err),
 			  "environment");
 }
 
-int environment_find(struct node *n, const struct environment_query *q,
-		     struct image **ret, struct error *err)
+int environment_find(const struct environments *envs,
+		     const struct environment_query *q, struct image **ret,
+		     struct error *err)
 {
-	int rc = check_query(n, q, err);
+	int rc = check_query(envs, q, err);
 
-	return rc < 0 ? rc : find_image(n, q, ret, err);
+	return rc < 0 ? rc : find_image(envs, q, ret, err);
 }
 
 /* --------------------------------------------------------------- the mount's folder --- */
@@ -272,11 +276,11 @@ static bool has_overlay(const char *none, const char *folder,
 	       errno != ENOSPC;
 }
 
-static bool is_joined(const struct node *n, const char *name)
+static bool is_joined(const struct environments *envs, const char *name)
 {
-	AUTO_FREE char *work = environment_work(n, name);
+	AUTO_FREE char *work = environment_work(envs, name);
 	AUTO_FREE char *none = work ? fs_join(work, "none") : NULL;
-	AUTO_FREE char *upper = environment_upper_path(n, name);
+	AUTO_FREE char *upper = environment_upper_path(envs, name);
 
 	if (!none || !upper)
 		return true;
@@ -296,18 +300,19 @@ char *environment_user(const char *name)
 }
 
 /* Tell of each image that the user has, until one fails. */
-typedef int environment_image_fn(struct node *n, struct image *i,
-				 const char *user, struct remote_call *call,
-				 bool *ret_was, struct error *err);
+typedef int environment_image_fn(const struct environments *envs,
+				 struct image *i, const char *user,
+				 struct remote_call *call, bool *ret_was,
+				 struct error *err);
 
-static int each_image_of(struct node *n, const char *name,
+static int each_image_of(const struct environments *envs, const char *name,
 			 environment_image_fn *fn, struct remote_call *call,
 			 bool *ret_was, struct error *err)
 {
 	AUTO_FREE char *user = environment_user(name);
 	struct image **list;
 	size_t len;
-	int rc = user ? images_list(n->images, &list, &len, err)
+	int rc = user ? images_list(envs->images, &list, &len, err)
 		      : error_nomem(err);
 
 	*ret_was = false;
@@ -317,29 +322,29 @@ static int each_image_of(struct node *n, const char *name,
 		bool was = false;
 
 		if (image_has_user(list[k], user))
-			rc = fn(n, list[k], user, call, &was, err);
+			rc = fn(envs, list[k], user, call, &was, err);
 		*ret_was = *ret_was || was;
 	}
 	images_list_free(list, len);
 	return rc;
 }
 
-static int environment_count(struct node *n, struct image *i, const char *user,
-			     struct remote_call *call, bool *ret_was,
-			     struct error *err)
+static int environment_count(const struct environments *envs, struct image *i,
+			     const char *user, struct remote_call *call,
+			     bool *ret_was, struct error *err)
 {
 	*ret_was = true;
 	return 0;
 }
 
-static int environment_forget(struct node *n, struct image *i, const char *user,
-			      struct remote_call *call, bool *ret_was,
-			      struct error *err)
+static int environment_forget(const struct environments *envs, struct image *i,
+			      const char *user, struct remote_call *call,
+			      bool *ret_was, struct error *err)
 {
 	return image_remove_user(i, user, ret_was, err);
 }
 
-static int environment_release(struct node *n, struct image *i,
+static int environment_release(const struct environments *envs, struct image *i,
 			       const char *user, struct remote_call *call,
 			       bool *ret_was, struct error *err)
 {
@@ -347,8 +352,8 @@ static int environment_release(struct node *n, struct image *i,
 					 .user = user,
 					 .call = call };
 
-	starts_end(n->starts, user);
-	return mounts_umount(n->mounts, &r, ret_was, err);
+	starts_end(envs->starts, user);
+	return mounts_umount(envs->mounts, &r, ret_was, err);
 }
 
 /* ------------------------------------------------------------------ mount and end --- */
@@ -359,8 +364,9 @@ static int environment_release(struct node *n, struct image *i,
  * what runs in the environment is ready, so it lasts for the time of --record; and the caller,
  * who has yet to join the tree to its targets, is not kept waiting for the hot set.
  */
-static int begin_start(struct node *n, struct image *i, const char *user,
-		       struct remote_call *call, struct error *err)
+static int begin_start(const struct environments *envs, struct image *i,
+		       const char *user, struct remote_call *call,
+		       struct error *err)
 {
 	static const struct wait_policy none = { .kind = WAIT_NONE };
 	const struct start_request r = { .user = user,
@@ -368,7 +374,7 @@ static int begin_start(struct node *n, struct image *i, const char *user,
 					 .call = call };
 	struct start_reply reply;
 	struct error why = ERROR_INIT;
-	int rc = starts_begin(n->starts, i, &r, &reply, &why);
+	int rc = starts_begin(envs->starts, i, &r, &reply, &why);
 
 	if (rc == -EINPROGRESS)
 		return error_set(err, EINPROGRESS, "%s", why.msg);
@@ -380,18 +386,19 @@ static int begin_start(struct node *n, struct image *i, const char *user,
 }
 
 /* Remove the folder of a mount that came to nothing. */
-static void forget_work(struct node *n, const char *name, const char *work)
+static void forget_work(const struct environments *envs, const char *name,
+			const char *work)
 {
-	environment_upper_end(n, name);
+	environment_upper_end(envs, name);
 	(void)!fs_remove_tree(work, NULL);
-	disk_refresh(n->disk);
+	disk_refresh(envs->disk);
 }
 
-static int mount_for(struct node *n, struct image *i,
+static int mount_for(const struct environments *envs, struct image *i,
 		     const struct environment_query *q,
 		     struct environment_mount *ret, struct error *err)
 {
-	AUTO_FREE char *work = environment_work(n, q->name);
+	AUTO_FREE char *work = environment_work(envs, q->name);
 	AUTO_FREE char *user = environment_user(q->name);
 	const struct mount_request r = {
 		.image = i, .user = user, .why = MOUNT_START, .call = q->call
@@ -404,35 +411,36 @@ static int mount_for(struct node *n, struct image *i,
 	/* The folder first: a user without one is forgotten at the next start. */
 	rc = environment_make_work(work, err);
 	if (rc == 0)
-		rc = environment_upper_make(n, q->name, err);
+		rc = environment_upper_make(envs, q->name, err);
 	if (rc == 0)
-		rc = mounts_mount(n->mounts, &r, &ret->is_complete, err);
+		rc = mounts_mount(envs->mounts, &r, &ret->is_complete, err);
 	if (rc < 0) {
 		/* Not that of a mount that was made before. */
 		if (rc != -EINPROGRESS &&
-		    each_image_of(n, q->name, environment_count, NULL,
+		    each_image_of(envs, q->name, environment_count, NULL,
 				  &is_known, NULL) == 0 &&
 		    !is_known)
-			forget_work(n, q->name, work);
+			forget_work(envs, q->name, work);
 		return rc;
 	}
 	/* The kernel reads a complete one by itself: nothing is seen, nor missing. */
-	return ret->is_complete ? 0 : begin_start(n, i, user, q->call, err);
+	return ret->is_complete ? 0 : begin_start(envs, i, user, q->call, err);
 }
 
-int environment_mount(struct node *n, const struct environment_query *q,
+int environment_mount(const struct environments *envs,
+		      const struct environment_query *q,
 		      struct environment_mount *ret, struct error *err)
 {
 	struct image *i = NULL;
-	int rc = environment_find(n, q, &i, err);
+	int rc = environment_find(envs, q, &i, err);
 
 	if (rc < 0)
 		return rc;
 	*ret = (struct environment_mount){
 		.path = strdup(i->mountpoint),
-		.work = environment_upper_path(n, q->name)
+		.work = environment_upper_path(envs, q->name)
 	};
-	rc = mount_for(n, i, q, ret, err);
+	rc = mount_for(envs, i, q, ret, err);
 	if (rc == 0)
 		image_touch(i);
 	else
@@ -441,7 +449,7 @@ int environment_mount(struct node *n, const struct environment_query *q,
 	return rc;
 }
 
-int environment_umount(struct node *n, const char *name,
+int environment_umount(const struct environments *envs, const char *name,
 		       struct remote_call *call, bool *ret_was,
 		       struct error *err)
 {
@@ -452,35 +460,36 @@ int environment_umount(struct node *n, const char *name,
 	if (!environment_is_name(name))
 		return error_set(err, EINVAL,
 				 "parameters: name is %d hex digits", NAME_HEX);
-	work = environment_work(n, name);
+	work = environment_work(envs, name);
 	if (!work)
 		return error_nomem(err);
-	if (access(work, F_OK) == 0 && is_joined(n, name))
+	if (access(work, F_OK) == 0 && is_joined(envs, name))
 		return error_set(err, EBUSY,
 				 "environment %.12s is mounted elsewhere "
 				 "still: it ends when that is unmounted",
 				 name);
-	rc = each_image_of(n, name, environment_release, call, ret_was, err);
+	rc = each_image_of(envs, name, environment_release, call, ret_was, err);
 	if (rc == 0)
-		environment_upper_end(n, name);
+		environment_upper_end(envs, name);
 	/* Last: without it, what is left of the mount is forgotten at a start. */
 	if (rc == 0)
 		rc = fs_remove_tree(work, err);
 	if (rc == 0)
-		disk_refresh(n->disk);
+		disk_refresh(envs->disk);
 	return rc == -ENOENT ? 0 : rc;
 }
 
 /* ----------------------------------------------------------------------- clean-up --- */
 
 /* Call `fn` with the name of each mount; -errno of reading the folder. */
-typedef void environment_name_fn(struct node *n, const char *name,
-				 const char *work, int64_t now);
+typedef void environment_name_fn(const struct environments *envs,
+				 const char *name, const char *work,
+				 int64_t now);
 
-static int each_work(struct node *n, environment_name_fn *fn, int64_t now,
-		     struct error *err)
+static int each_work(const struct environments *envs, environment_name_fn *fn,
+		     int64_t now, struct error *err)
 {
-	AUTO_FREE char *all = environment_work(n, "");
+	AUTO_FREE char *all = environment_work(envs, "");
 	struct dirent *e;
 	DIR *dir;
 
@@ -493,14 +502,14 @@ static int each_work(struct node *n, environment_name_fn *fn, int64_t now,
 		AUTO_FREE char *work = fs_join(all, e->d_name);
 
 		if (work && environment_is_name(e->d_name))
-			fn(n, e->d_name, work, now);
+			fn(envs, e->d_name, work, now);
 	}
 	closedir(dir);
 	return 0;
 }
 
-static void end_old_boot(struct node *n, const char *name, const char *work,
-			 int64_t now)
+static void end_old_boot(const struct environments *envs, const char *name,
+			 const char *work, int64_t now)
 {
 	struct error err = ERROR_INIT;
 	bool was;
@@ -508,7 +517,7 @@ static void end_old_boot(struct node *n, const char *name, const char *work,
 
 	if (is_of_this_boot(work))
 		return;
-	rc = each_image_of(n, name, environment_forget, NULL, &was, &err);
+	rc = each_image_of(envs, name, environment_forget, NULL, &was, &err);
 	if (rc == 0)
 		rc = fs_remove_tree(work, &err);
 	if (rc < 0)
@@ -517,7 +526,8 @@ static void end_old_boot(struct node *n, const char *name, const char *work,
 }
 
 /* A user whose folder is not there: it was on its way out. */
-static int forget_strays_of(struct node *n, struct image *i, struct error *err)
+static int forget_strays_of(const struct environments *envs, struct image *i,
+			    struct error *err)
 {
 	int rc = 0;
 
@@ -531,7 +541,7 @@ static int forget_strays_of(struct node *n, struct image *i, struct error *err)
 		if (strncmp(user, USER_PREFIX, strlen(USER_PREFIX)) != 0)
 			continue;
 		copy = strdup(user);
-		work = environment_work(n, user + strlen(USER_PREFIX));
+		work = environment_work(envs, user + strlen(USER_PREFIX));
 		if (!copy || !work)
 			return error_nomem(err);
 		if (access(work, F_OK) < 0 && errno == ENOENT)
@@ -540,29 +550,29 @@ static int forget_strays_of(struct node *n, struct image *i, struct error *err)
 	return rc;
 }
 
-int environments_open(struct node *n, struct error *err)
+int environments_open(const struct environments *envs, struct error *err)
 {
-	AUTO_FREE char *all = environment_work(n, "");
+	AUTO_FREE char *all = environment_work(envs, "");
 	struct image **list;
 	size_t len;
 	int rc = all ? fs_mkdir_private(all, NULL, err) : error_nomem(err);
 
 	if (rc == 0)
-		rc = environment_uppers_open(n, err);
+		rc = environment_uppers_open(envs, err);
 	if (rc == 0)
-		rc = each_work(n, end_old_boot, 0, err);
+		rc = each_work(envs, end_old_boot, 0, err);
 	if (rc == 0)
-		rc = images_list(n->images, &list, &len, err);
+		rc = images_list(envs->images, &list, &len, err);
 	if (rc < 0)
 		return rc;
 	for (size_t k = 0; rc == 0 && k < len; k++)
-		rc = forget_strays_of(n, list[k], err);
+		rc = forget_strays_of(envs, list[k], err);
 	images_list_free(list, len);
 	return rc;
 }
 
-static void end_orphan(struct node *n, const char *name, const char *work,
-		       int64_t now)
+static void end_orphan(const struct environments *envs, const char *name,
+		       const char *work, int64_t now)
 {
 	struct remote_call call;
 	struct error err = ERROR_INIT;
@@ -570,11 +580,11 @@ static void end_orphan(struct node *n, const char *name, const char *work,
 	bool was;
 
 	if (stat(work, &st) < 0 || now - st.st_mtime < GRACE_S ||
-	    is_joined(n, name))
+	    is_joined(envs, name))
 		return;
-	remote_call_init(&call, &n->is_ending, NULL, clock_now_ns(),
-			 n->cfg->prepare_timeout);
-	if (environment_umount(n, name, &call, &was, &err) == 0)
+	remote_call_init(&call, envs->is_ending, NULL, clock_now_ns(),
+			 envs->cfg->prepare_timeout);
+	if (environment_umount(envs, name, &call, &was, &err) == 0)
 		log_info("environment",
 			 "ended name=%.12s reason=\"nothing has "
 			 "it mounted any more\"",
@@ -584,10 +594,10 @@ static void end_orphan(struct node *n, const char *name, const char *work,
 			    name, err.msg);
 }
 
-void environments_collect(struct node *n, int64_t now)
+void environments_collect(const struct environments *envs, int64_t now)
 {
 	struct error err = ERROR_INIT;
 
-	if (each_work(n, end_orphan, now, &err) < 0)
+	if (each_work(envs, end_orphan, now, &err) < 0)
 		log_warning("environment", "reason=\"%s\"", err.msg);
 }

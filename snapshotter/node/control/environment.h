@@ -14,8 +14,36 @@
 #define BOOTSEER_NODE_ENVIRONMENT_H
 
 #include "common/digest.h"
-#include "snapshotter/node/control/node.h"
+#include "snapshotter/node/config.h"
 #include "snapshotter/node/remote_call.h"
+
+struct disk;
+struct gc;
+struct image;
+struct image_swarms;
+struct images;
+struct keyed_lock;
+struct mounts;
+struct origins;
+struct parser;
+struct prefetches;
+struct starts;
+
+/* The parts of the node that environments need; all is borrowed. */
+struct environments {
+	const struct node_config *cfg;
+	struct disk *disk;
+	const struct gc *gc;
+	struct images *images;
+	struct origins *origins;
+	struct parser *parser;
+	struct image_swarms *peers; /* or NULL */
+	struct keyed_lock *gate;    /* of work on one image */
+	struct mounts *mounts;
+	struct prefetches *prefetches;
+	struct starts *starts;
+	const atomic_bool *is_ending; /* the node ends */
+};
 
 struct environment_query {
 	const char *store;  /* URL, one of --env-store */
@@ -40,7 +68,8 @@ void environment_mount_fini(struct environment_mount *m);
  *   -EACCES      the store is none of --env-store
  *   -EINPROGRESS as mounts_mount()
  *   -EBADMSG     the snapshot is damaged, or of another key */
-int environment_mount(struct node *n, const struct environment_query *q,
+int environment_mount(const struct environments *envs,
+		      const struct environment_query *q,
 		      struct environment_mount *ret,
 		      struct error *err) MUST_CHECK;
 
@@ -53,14 +82,14 @@ void environment_files_fini(struct environment_files *f);
 
 /* Have the snapshot's metadata on the node, and its blocks on their way, for `name`, until
  * environment_umount().  Fails as environment_mount(). */
-int environment_open(struct node *n, const struct environment_query *q,
+int environment_open(const struct environments *envs,
+		     const struct environment_query *q,
 		     struct environment_files *ret,
 		     struct error *err) MUST_CHECK;
 
 /* A use of the image that the name has; -ENOENT: none. */
-struct image;
-int environment_image(struct node *n, const char *name, struct image **ret,
-		      struct error *err) MUST_CHECK;
+int environment_image(const struct environments *envs, const char *name,
+		      struct image **ret, struct error *err) MUST_CHECK;
 
 /* Bytes of a snapshot's virtual device. */
 struct environment_range {
@@ -74,27 +103,29 @@ struct environment_range {
  * what is not on the node comes from peers first.  ENVIRONMENT_READ_MAX bytes at most.  One
  * call for a name at a time.  -ENOENT: nothing of that name is open; -EINPROGRESS as
  * node_prefetch_read(); or as a read. */
-int environment_read(struct node *n, const char *name,
+int environment_read(const struct environments *envs, const char *name,
 		     const struct environment_range *ranges, size_t n_ranges,
 		     struct remote_call *call, struct error *err) MUST_CHECK;
 
 /* Forget the mount, and remove what was written to it.  -EBUSY: an overlay has it
  * still; the housekeeper ends it later. */
-int environment_umount(struct node *n, const char *name,
+int environment_umount(const struct environments *envs, const char *name,
 		       struct remote_call *call, bool *ret_was,
 		       struct error *err) MUST_CHECK;
 
 /* At start, before mounts_restore(): forget mounts of an earlier boot, and make the
  * folder. */
-int environments_open(struct node *n, struct error *err) MUST_CHECK;
+int environments_open(const struct environments *envs,
+		      struct error *err) MUST_CHECK;
 
 /* End mounts that no overlay has any more: their namespaces are gone.  `now` is in
  * seconds since 1970. */
-void environments_collect(struct node *n, int64_t now);
+void environments_collect(const struct environments *envs, int64_t now);
 
 /* Can there be a file system for what is written into one?  Makes a small one and
  * removes it. */
-int environments_probe(const struct node *n, struct error *err) MUST_CHECK;
+int environments_probe(const struct environments *envs,
+		       struct error *err) MUST_CHECK;
 /* Room of one that is mounted, in bytes. */
 struct environment_room {
 	const char *name;
@@ -102,7 +133,7 @@ struct environment_room {
 };
 typedef void environment_room_fn(void *arg, const struct environment_room *r);
 /* Call `fn` with that of each. */
-void environments_each_room(const struct node *n, environment_room_fn *fn,
-			    void *arg);
+void environments_each_room(const struct environments *envs,
+			    environment_room_fn *fn, void *arg);
 
 #endif

@@ -33,11 +33,11 @@ static int make_blocks(const char *path, struct error *err)
 }
 
 /* The folder first, as of a mount: a user without one is forgotten at the next start. */
-static int open_for(struct node *n, struct image *i,
+static int open_for(const struct environments *envs, struct image *i,
 		    const struct environment_query *q,
 		    struct environment_files *ret, struct error *err)
 {
-	AUTO_FREE char *work = environment_work(n, q->name);
+	AUTO_FREE char *work = environment_work(envs, q->name);
 	AUTO_FREE char *user = environment_user(q->name);
 	int rc;
 
@@ -57,20 +57,21 @@ static int open_for(struct node *n, struct image *i,
 		rc = image_add_user(i, user, err);
 	/* All of it is going to be read, whatever --prefetch says. */
 	if (rc == 0)
-		rc = node_prefetch(n->prefetches, i, PREFETCH_ON_UNPACK, NULL,
-				   q->call, err);
+		rc = node_prefetch(envs->prefetches, i, PREFETCH_ON_UNPACK,
+				   NULL, q->call, err);
 	return rc;
 }
 
-int environment_open(struct node *n, const struct environment_query *q,
+int environment_open(const struct environments *envs,
+		     const struct environment_query *q,
 		     struct environment_files *ret, struct error *err)
 {
 	struct image *i = NULL;
-	int rc = environment_find(n, q, &i, err);
+	int rc = environment_find(envs, q, &i, err);
 
 	if (rc < 0)
 		return rc;
-	rc = open_for(n, i, q, ret, err);
+	rc = open_for(envs, i, q, ret, err);
 	if (rc == 0)
 		image_touch(i);
 	else
@@ -79,13 +80,13 @@ int environment_open(struct node *n, const struct environment_query *q,
 	return rc;
 }
 
-int environment_image(struct node *n, const char *name, struct image **ret,
-		      struct error *err)
+int environment_image(const struct environments *envs, const char *name,
+		      struct image **ret, struct error *err)
 {
 	AUTO_FREE char *user = environment_user(name);
 	struct image **list;
 	size_t len;
-	int rc = user ? images_list(n->images, &list, &len, err)
+	int rc = user ? images_list(envs->images, &list, &len, err)
 		      : error_nomem(err);
 
 	*ret = NULL;
@@ -119,7 +120,7 @@ static int check_ranges(const struct environment_range *r, size_t n,
 
 /* Copy a range's bytes to `*at` of the file, which moves on; one `piece` at a
  * time is in memory. */
-static int copy_range(struct node *n, struct image *i,
+static int copy_range(const struct environments *envs, struct image *i,
 		      const struct environment_range *r, char *piece, int fd,
 		      uint64_t *at, struct remote_call *call, struct error *err)
 {
@@ -132,8 +133,8 @@ static int copy_range(struct node *n, struct image *i,
 		if (pace_level(&call->pace) == PACE_STOP)
 			return error_set(err, ECANCELED,
 					 "whoever asked has left");
-		rc = node_prefetch_read(n->prefetches, i, r->off + done, piece,
-					len, call, err);
+		rc = node_prefetch_read(envs->prefetches, i, r->off + done,
+					piece, len, call, err);
 		if (rc == 0) {
 			rc = fs_pwrite_full(fd, piece, len, *at);
 			if (rc < 0)
@@ -146,10 +147,10 @@ static int copy_range(struct node *n, struct image *i,
 }
 
 /* Open for writing; that also tells environments_collect() that the name is in use. */
-static int open_blocks(const struct node *n, const char *name, int *ret,
-		       struct error *err)
+static int open_blocks(const struct environments *envs, const char *name,
+		       int *ret, struct error *err)
 {
-	AUTO_FREE char *work = environment_work(n, name);
+	AUTO_FREE char *work = environment_work(envs, name);
 	AUTO_FREE char *path = work ? fs_join(work, "blocks") : NULL;
 	AUTO_CLOSE int fd = -1;
 
@@ -162,7 +163,7 @@ static int open_blocks(const struct node *n, const char *name, int *ret,
 	return 0;
 }
 
-int environment_read(struct node *n, const char *name,
+int environment_read(const struct environments *envs, const char *name,
 		     const struct environment_range *ranges, size_t n_ranges,
 		     struct remote_call *call, struct error *err)
 {
@@ -179,11 +180,11 @@ int environment_read(struct node *n, const char *name,
 				 "parameters: name is 32 hex digits");
 	rc = check_ranges(ranges, n_ranges, err);
 	if (rc == 0)
-		rc = environment_image(n, name, &i, err);
+		rc = environment_image(envs, name, &i, err);
 	if (rc == 0)
-		rc = open_blocks(n, name, &fd, err);
+		rc = open_blocks(envs, name, &fd, err);
 	for (size_t k = 0; rc == 0 && k < n_ranges; k++)
-		rc = copy_range(n, i, &ranges[k], piece, fd, &at, call, err);
+		rc = copy_range(envs, i, &ranges[k], piece, fd, &at, call, err);
 	images_put(i);
 	return rc;
 }

@@ -11,7 +11,7 @@
 /* NAME_HEX hex digits? */
 bool environment_is_name(const char *s);
 /* ROOT/environments/NAME, of "" the folder of all; the caller's, NULL without memory. */
-char *environment_work(const struct node *n, const char *name);
+char *environment_work(const struct environments *envs, const char *name);
 /* Make that folder, as of this boot. */
 int environment_make_work(const char *work, struct error *err) MUST_CHECK;
 /*
@@ -23,19 +23,21 @@ int environment_make_work(const char *work, struct error *err) MUST_CHECK;
  * make: nothing is done where it is there. -EDQUOT, -ENOSPC: there is no room
  * for it.
  */
-int environment_upper_make(struct node *n, const char *name,
+int environment_upper_make(const struct environments *envs, const char *name,
 			   struct error *err) MUST_CHECK;
 /* Unmount it; overlays that have it keep it until they end. */
-void environment_upper_end(struct node *n, const char *name);
+void environment_upper_end(const struct environments *envs, const char *name);
 /* RUN/environments/NAME; the caller's, NULL without memory. */
-char *environment_upper_path(const struct node *n, const char *name);
+char *environment_upper_path(const struct environments *envs, const char *name);
 /* At start: make the folder of these mounts. */
-int environment_uppers_open(const struct node *n, struct error *err) MUST_CHECK;
+int environment_uppers_open(const struct environments *envs,
+			    struct error *err) MUST_CHECK;
 /* The user of images by that name; the caller's, NULL without memory. */
 char *environment_user(const char *name);
 /* A use of the snapshot's image, which is fetched when it is not here; what is asked is
  * looked at first. */
-int environment_find(struct node *n, const struct environment_query *q,
-		     struct image **ret, struct error *err) MUST_CHECK;
+int environment_find(const struct environments *envs,
+		     const struct environment_query *q, struct image **ret,
+		     struct error *err) MUST_CHECK;
 
 #endif

@@ -35,29 +35,29 @@ bool environment_is_name(const char *s)
 	       strspn(s, "0123456789abcdef") == NAME_HEX;
 }
 
-char *environment_work(const struct node *n, const char *name)
+char *environment_work(const struct environments *envs, const char *name)
 {
 	char *path;
 
-	return asprintf(&path, "%s/environments%s%s", n->cfg->root,
+	return asprintf(&path, "%s/environments%s%s", envs->cfg->root,
 			*name ? "/" : "", name) < 0
 		       ? NULL
 		       : path;
 }
 
-char *environment_upper_path(const struct node *n, const char *name)
+char *environment_upper_path(const struct environments *envs, const char *name)
 {
 	char *path;
 
-	return asprintf(&path, "%s/environments%s%s", n->cfg->run,
+	return asprintf(&path, "%s/environments%s%s", envs->cfg->run,
 			*name ? "/" : "", name) < 0
 		       ? NULL
 		       : path;
 }
 
-int environment_uppers_open(const struct node *n, struct error *err)
+int environment_uppers_open(const struct environments *envs, struct error *err)
 {
-	AUTO_FREE char *all = environment_upper_path(n, "");
+	AUTO_FREE char *all = environment_upper_path(envs, "");
 
 	return all ? fs_mkdir_private(all, NULL, err) : error_nomem(err);
 }
@@ -152,10 +152,10 @@ static bool is_mounted(const char *path)
 	return true;
 }
 
-static int make_upper(const struct node *n, const char *file, const char *path,
-		      struct error *err)
+static int make_upper(const struct environments *envs, const char *file,
+		      const char *path, struct error *err)
 {
-	int rc = allocate_file(file, n->cfg->env_write_max, err);
+	int rc = allocate_file(file, envs->cfg->env_write_max, err);
 
 	/* Another's, of a call for the same name, stays. */
 	if (rc == -EEXIST)
@@ -171,29 +171,30 @@ static int make_upper(const struct node *n, const char *file, const char *path,
 	return rc;
 }
 
-int environment_upper_make(struct node *n, const char *name, struct error *err)
+int environment_upper_make(const struct environments *envs, const char *name,
+			   struct error *err)
 {
-	AUTO_FREE char *work = environment_work(n, name);
+	AUTO_FREE char *work = environment_work(envs, name);
 	AUTO_FREE char *file = work ? fs_join(work, "upper.ext4") : NULL;
-	AUTO_FREE char *path = environment_upper_path(n, name);
-	uint64_t bytes = n->cfg->env_write_max;
+	AUTO_FREE char *path = environment_upper_path(envs, name);
+	uint64_t bytes = envs->cfg->env_write_max;
 	int rc;
 
 	if (!file || !path)
 		return error_nomem(err);
 	if (is_mounted(path))
 		return 0;
-	rc = disk_reserve_environment(n->disk, bytes, err);
+	rc = disk_reserve_environment(envs->disk, bytes, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "environment");
-	rc = make_upper(n, file, path, err);
-	disk_settle_environment(n->disk, bytes);
+	rc = make_upper(envs, file, path, err);
+	disk_settle_environment(envs->disk, bytes);
 	return error_wrap(err, rc, "environment");
 }
 
-void environment_upper_end(struct node *n, const char *name)
+void environment_upper_end(const struct environments *envs, const char *name)
 {
-	AUTO_FREE char *path = environment_upper_path(n, name);
+	AUTO_FREE char *path = environment_upper_path(envs, name);
 
 	if (!path)
 		return;
@@ -208,9 +209,9 @@ void environment_upper_end(struct node *n, const char *name)
 
 /* ------------------------------------------------------------------------ shown --- */
 
-int environments_probe(const struct node *n, struct error *err)
+int environments_probe(const struct environments *envs, struct error *err)
 {
-	AUTO_FREE char *all = environment_work(n, "");
+	AUTO_FREE char *all = environment_work(envs, "");
 	AUTO_FREE char *file = all ? fs_join(all, "probe") : NULL;
 	char device[LOOP_PATH_MAX];
 	AUTO_CLOSE int fd = -1;
@@ -218,7 +219,7 @@ int environments_probe(const struct node *n, struct error *err)
 
 	if (!file)
 		return error_nomem(err);
-	if (n->cfg->env_write_max > n->cfg->cache_quota / 2)
+	if (envs->cfg->env_write_max > envs->cfg->cache_quota / 2)
 		return error_set(err, EDQUOT,
 				 "--env-write-max is more than half of "
 				 "--cache-quota, which all of them have");
@@ -232,10 +233,10 @@ int environments_probe(const struct node *n, struct error *err)
 	return rc;
 }
 
-static void look_at_room(const struct node *n, const char *name,
+static void look_at_room(const struct environments *envs, const char *name,
 			 environment_room_fn *fn, void *arg)
 {
-	AUTO_FREE char *path = environment_upper_path(n, name);
+	AUTO_FREE char *path = environment_upper_path(envs, name);
 	struct environment_room r = { .name = name };
 	struct statvfs fs;
 
@@ -247,16 +248,16 @@ static void look_at_room(const struct node *n, const char *name,
 	fn(arg, &r);
 }
 
-void environments_each_room(const struct node *n, environment_room_fn *fn,
-			    void *arg)
+void environments_each_room(const struct environments *envs,
+			    environment_room_fn *fn, void *arg)
 {
-	AUTO_FREE char *all = environment_upper_path(n, "");
+	AUTO_FREE char *all = environment_upper_path(envs, "");
 	DIR *dir = all ? opendir(all) : NULL;
 	struct dirent *e;
 
 	while (dir && (e = readdir(dir)))
 		if (environment_is_name(e->d_name))
-			look_at_room(n, e->d_name, fn, arg);
+			look_at_room(envs, e->d_name, fn, arg);
 	if (dir)
 		closedir(dir);
 }

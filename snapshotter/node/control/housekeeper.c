@@ -161,8 +161,8 @@ static void housekeeper_run(struct work *w)
 {
 	struct housekeeper *h = container_of(w, struct housekeeper, work);
 
-	node_collect_old(h->node, time(NULL));
-	environments_collect(h->node, time(NULL));
+	gc_old(&h->node->gc, time(NULL));
+	environments_collect(&h->node->environments, time(NULL));
 	kept_logins_collect(h->node->logins, h->node->images);
 	disk_refresh(h->node->disk);
 	disk_give_way(h->node->disk);

@@ -434,8 +434,8 @@ static json_t *do_gc(struct node *n, json_t *params, struct error *err)
 	if (params_unpack(params, err, "{s?b, s?I}", "images", &images,
 			  "cache_bytes", &cache_bytes) < 0)
 		return NULL;
-	rc = node_gc(n, images, cache_bytes >= 0, (uint64_t)cache_bytes, &r,
-		     err);
+	rc = gc_run(&n->gc, images, cache_bytes >= 0, (uint64_t)cache_bytes, &r,
+		    err);
 	if (images)
 		disk_refresh(n->disk);
 	if (rc < 0)
@@ -519,7 +519,7 @@ static void name_lane(struct node *n, const json_t *params,
 			json_string_value(json_object_get(params, "store")));
 	/* environment.read names an environment. */
 	if (!i && !text && name)
-		(void)!environment_image(n, name, &i, NULL);
+		(void)!environment_image(&n->environments, name, &i, NULL);
 	if (i)
 		text = store_server(i->state.host);
 	registry_host_name(text ? text : "", lane);

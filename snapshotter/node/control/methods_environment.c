@@ -31,7 +31,7 @@ json_t *method_env_mount(struct node *n, json_t *params,
 
 	/* For the stores of traces. */
 	if (method_waits(call, err) < 0 || unpack_query(params, &q, err) < 0 ||
-	    environment_mount(n, &q, &m, err) < 0)
+	    environment_mount(&n->environments, &q, &m, err) < 0)
 		return NULL;
 	result = json_pack("{s:s, s:s, s:s}", "path", m.path, "work", m.work,
 			   "mode", m.is_complete ? "complete" : "lazy");
@@ -49,7 +49,7 @@ json_t *method_env_open(struct node *n, json_t *params,
 	json_t *result;
 
 	if (method_waits(call, err) < 0 || unpack_query(params, &q, err) < 0 ||
-	    environment_open(n, &q, &f, err) < 0)
+	    environment_open(&n->environments, &q, &f, err) < 0)
 		return NULL;
 	result = json_pack("{s:s, s:s, s:s}", "meta", f.meta, "map", f.map,
 			   "blocks", f.blocks);
@@ -101,7 +101,8 @@ json_t *method_env_read(struct node *n, json_t *params,
 	    params_unpack(params, err, "{s:s, s:o}", "name", &name, "at",
 			  &list) < 0 ||
 	    unpack_ranges(list, ranges, &count, err) < 0 ||
-	    environment_read(n, name, ranges, count, call, err) < 0)
+	    environment_read(&n->environments, name, ranges, count, call, err) <
+		    0)
 		return NULL;
 	result = json_object();
 	if (!result)
@@ -122,7 +123,7 @@ json_t *method_env_umount(struct node *n, json_t *params,
 	if (call)
 		remote_call_no_deadline(call);
 	if (method_waits(call, err) < 0 ||
-	    environment_umount(n, name, call, &was, err) < 0)
+	    environment_umount(&n->environments, name, call, &was, err) < 0)
 		return NULL;
 	result = json_pack("{s:i}", "released", (int)was);
 	if (!result)

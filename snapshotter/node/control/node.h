@@ -8,6 +8,8 @@
 #include "common/memory_gate.h"
 #include "net/control.h"
 #include "snapshotter/node/config.h"
+#include "snapshotter/node/control/environment.h"
+#include "snapshotter/node/control/gc.h"
 #include "snapshotter/node/disk_room.h"
 
 /* Events counted by bootseerd itself; the rest comes from cache and devices. */
@@ -40,6 +42,7 @@ struct node {
 	struct key_revocations *key_revocations; /* keys not to be believed */
 	struct admission *admission;
 	struct images *images;
+	struct gc gc;
 	struct disk *disk;
 	struct disk_room room; /* of `disk` */
 	struct prefetches *prefetches;
@@ -54,6 +57,7 @@ struct node {
 	/* Starts under way whose ready file is not there yet. */
 	_Atomic size_t n_unready_starts;
 	struct mounts *mounts;
+	struct environments environments;
 	struct recordings *recordings;
 	struct node_events events;
 	struct node_doctor doctor;

@@ -112,8 +112,8 @@ static void drop_order(struct preheat *p, struct node_preheat_order *o)
 	/* Its blocks stay as long as others do. */
 	begin_call(p, &call);
 	if (o->env.name[0])
-		(void)!environment_umount(p->node, o->env.name, &call, &was,
-					  NULL);
+		(void)!environment_umount(&p->node->environments, o->env.name,
+					  &call, &was, NULL);
 	images_put(o->image);
 	*o = (struct node_preheat_order){ .id = 0 };
 }
@@ -162,7 +162,7 @@ static int begin_env(struct preheat *p, struct node_preheat_order *o,
 		return error_set(err, EIO, "no random bytes");
 	(void)snprintf(o->env.name, sizeof(o->env.name),
 		       "%016" PRIx64 "%016" PRIx64, n[0], n[1]);
-	rc = environment_open(p->node,
+	rc = environment_open(&p->node->environments,
 			      &(struct environment_query){
 				      .store = o->ref,
 				      .folder = o->env.folder,
@@ -174,7 +174,8 @@ static int begin_env(struct preheat *p, struct node_preheat_order *o,
 	if (rc == 0)
 		environment_files_fini(&files);
 	return rc < 0 ? rc
-		      : environment_image(p->node, o->env.name, &o->image, err);
+		      : environment_image(&p->node->environments, o->env.name,
+					  &o->image, err);
 }
 
 /* Have it on the node, and its prefetch under way. */
@@ -212,8 +213,8 @@ static void look_at_order(struct preheat *p, struct node_preheat_order *o)
 		struct remote_call call;
 
 		begin_call(p, &call);
-		(void)!environment_read(p->node, o->env.name, NULL, 0, &call,
-					NULL);
+		(void)!environment_read(&p->node->environments, o->env.name,
+					NULL, 0, &call, NULL);
 	}
 	if (!node_prefetch_stats(o->image, &s)) {
 		error_set(&err, ENOENT, "the image was removed meanwhile");

@@ -181,7 +181,7 @@ static int fetch_new(struct preparation *p, const struct digest *id,
 		return error_nomem(err);
 	p->ret->early = begin_search(p);
 	p->ret->source = PREPARE_REGISTRY;
-	rc = node_collect_for_place(n, err);
+	rc = gc_make_place(&n->gc, err);
 	if (rc == 0)
 		rc = fetch_image(&request, &p->ret->image, err);
 	if (rc == 0)

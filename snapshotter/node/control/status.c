@@ -650,7 +650,7 @@ json_t *node_status(struct node *n)
 	for (k = 0; k < len; k++)
 		(void)json_array_append_new(images, image_json(n, list[k]));
 	images_list_free(list, len);
-	environments_each_room(n, add_environment, environments);
+	environments_each_room(&n->environments, add_environment, environments);
 	return json_pack(
 		"{s:s, s:i, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:o, s:o, "
 		"s:O, s:o, s:o, s:s?, s:s, s:o, s:o, s:o, s:O}",

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "blockstore/blockstore.h"
 #include "common/fs.h"
 #include "snapshotter/node/control/disk.h"
 #include "snapshotter/node/control/gc.h"
@@ -46,7 +47,14 @@ static void set_up(void)
 	cr_assert(node.gate);
 	cr_assert_eq(cache_open(&cache, &node.cache, NULL), 0);
 	open_images();
-	cr_assert_eq(disk_open(&node, &node.disk, NULL), 0);
+	node.gc = (struct gc){ .images = node.images,
+			       .cache = node.cache,
+			       .gate = node.gate };
+	cr_assert_eq(disk_open(&(struct disk_of){ .cfg = &cfg,
+						  .cache = node.cache,
+						  .gc = &node.gc },
+			       &node.disk, NULL),
+		     0);
 }
 
 static void tear_down(void)
@@ -138,12 +146,12 @@ Test(images_collect, old_images_go_unless_somebody_uses_them, .init = set_up,
 	add(2, now - 90 * DAY_S);
 	add(3, now - 90 * DAY_S);
 	use(3);
-	node_collect_old(&node, now);
+	gc_old(&node.gc, now);
 	cr_expect_not(has(0));
 	cr_expect(has(1));
 	cr_expect_not(has(2));
 	cr_expect(has(3));
-	node_collect_old(&node, now + 2 * DAY_S);
+	gc_old(&node.gc, now + 2 * DAY_S);
 	cr_expect_not(has(1));
 }
 
@@ -155,7 +163,7 @@ Test(images_collect, one_that_is_worked_on_stays, .init = set_up,
 	add(0, 1);
 	add(1, 2);
 	cr_assert_eq(keyed_lock_enter(node.gate, &id, 0, NULL), 0);
-	node_collect_old(&node, 100 * DAY_S);
+	gc_old(&node.gc, 100 * DAY_S);
 	keyed_lock_leave(node.gate, &id);
 	cr_expect(has(0));
 	cr_expect_not(has(1));
@@ -173,7 +181,7 @@ Test(images_collect, the_4097th_image_takes_the_place_of_the_oldest_unused,
 		add(k, 1000 + (int64_t)k);
 	use(0);
 	cr_expect_eq(try_add(IMAGES_MAX, &i, &err), -ENOSPC);
-	cr_assert_eq(node_collect_for_place(&node, &err), 0, "%s", err.msg);
+	cr_assert_eq(gc_make_place(&node.gc, &err), 0, "%s", err.msg);
 	cr_expect(has(0));
 	cr_expect_not(has(1));
 	cr_expect(has(2));
@@ -187,7 +195,7 @@ Test(images_collect, the_4097th_image_takes_the_place_of_the_oldest_unused,
 		list[k]->recordings++;
 	images_unlock(node.images);
 	images_list_free(list, n);
-	cr_expect_eq(node_collect_for_place(&node, &err), -ENOSPC);
+	cr_expect_eq(gc_make_place(&node.gc, &err), -ENOSPC);
 	cr_expect(strstr(err.msg, "unmount"), "%s", err.msg);
 }
 
