@@ -152,6 +152,7 @@ OPTION(slow, c->slow = (uint32_t)v)
 OPTION(slow_by, c->slow_by = v)
 OPTION(kill, c->kill_every = v)
 OPTION(no_tracker, c->no_tracker = v != 0)
+OPTION(unverified, c->is_unverified = v != 0)
 OPTION(kill_tracker, c->kill_tracker = v != 0)
 OPTION(kill_origin, c->kill_origin = v != 0)
 OPTION(join, c->join = v)
@@ -182,20 +183,21 @@ OPTION(times, c->with_times = v != 0)
 #name, set_##name \
 	}
 static const struct number_option options[] = {
-	ROW(nodes),         ROW(racks),       ROW(piece),
-	ROW(pieces),        ROW(bytes),       ROW(hot),
-	ROW(link),          ROW(origin),      ROW(uplink),
-	ROW(hash),          ROW(rtt),         ROW(rack_rtt),
-	ROW(far),           ROW(origin_rtt),  ROW(slow),
-	ROW(slow_by),       ROW(kill),        ROW(no_tracker),
-	ROW(kill_tracker),  ROW(kill_origin), ROW(join),
-	ROW(neighbours),    ROW(slots),       ROW(waiting),
-	ROW(queued),        ROW(retry),       ROW(news),
-	ROW(step),          ROW(window),      ROW(flying),
-	ROW(peer_min),      ROW(credit),      ROW(origin_min),
-	ROW(origin_ms),     ROW(seed),        ROW(give_up),
-	ROW(flying_pieces), ROW(streams),     ROW(copies),
-	ROW(verbose),       ROW(times),       ROW(queue),
+	ROW(nodes),      ROW(racks),         ROW(piece),
+	ROW(pieces),     ROW(bytes),         ROW(hot),
+	ROW(link),       ROW(origin),        ROW(uplink),
+	ROW(hash),       ROW(rtt),           ROW(rack_rtt),
+	ROW(far),        ROW(origin_rtt),    ROW(slow),
+	ROW(slow_by),    ROW(kill),          ROW(no_tracker),
+	ROW(unverified), ROW(kill_tracker),  ROW(kill_origin),
+	ROW(join),       ROW(neighbours),    ROW(slots),
+	ROW(waiting),    ROW(queued),        ROW(retry),
+	ROW(news),       ROW(step),          ROW(window),
+	ROW(flying),     ROW(peer_min),      ROW(credit),
+	ROW(origin_min), ROW(origin_ms),     ROW(seed),
+	ROW(give_up),    ROW(flying_pieces), ROW(streams),
+	ROW(copies),     ROW(verbose),       ROW(times),
+	ROW(queue),
 };
 #undef ROW
 

@@ -179,6 +179,15 @@ static void host_fail(void *arg, uint32_t piece, int rc)
 			(double)s->now / NS_PER_S, node, piece, rc);
 }
 
+static bool host_uplink_is_full(void *arg)
+{
+	struct sim *s;
+	uint32_t node;
+	const struct node *n = node_of(arg, &s, &node);
+
+	return slots_are_full(n->slots, s->now);
+}
+
 const struct swarm_host node_host = {
 	.ask = host_ask,
 	.cancel = host_cancel,
@@ -186,6 +195,7 @@ const struct swarm_host node_host = {
 	.lease = host_lease,
 	.quarantine = host_quarantine,
 	.fail = host_fail,
+	.uplink_is_full = host_uplink_is_full,
 };
 
 /* --------------------------------------------------------------------- its links --- */
@@ -658,12 +668,15 @@ void node_join(struct sim *s, uint32_t node)
 				    .self = name_of(node),
 				    .limits = s->cfg.limits,
 				    .host = &node_host,
-				    .arg = &n->arg };
+				    .arg = &n->arg,
+				    .is_unverified = s->cfg.is_unverified };
 	struct slots_config slots = { .bulk = s->cfg.slots,
 				      .demand = 4,
 				      .queued = s->cfg.queued,
 				      .waiting = s->cfg.waiting,
-				      .copies = s->cfg.copies,
+				      .copies = s->cfg.is_unverified
+							? SLOTS_MAX
+							: s->cfg.copies,
 				      .usual_ns = 40 * NS_PER_MS,
 				      .retry_min_ns = s->cfg.retry,
 				      .retry_max_ns = NS_PER_S };

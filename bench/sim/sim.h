@@ -30,8 +30,9 @@ struct sim_config {
 	double kill_every;  /* seconds; 0: nobody is killed */
 	bool kill_tracker;  /* at half of T* */
 	bool no_tracker;    /* from the beginning */
-	bool kill_origin;   /* once all pieces were read */
-	double join;        /* seconds over which nodes come */
+	bool is_unverified; /* what peers sent goes to nobody: a layer before it is whole */
+	bool kill_origin; /* once all pieces were read */
+	double join;      /* seconds over which nodes come */
 	uint32_t neighbours;
 	unsigned int slots, waiting, queued, streams, copies;
 	int64_t retry;

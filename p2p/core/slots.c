@@ -271,6 +271,11 @@ static void usual_learn(struct slots *s, int64_t took)
 	s->is_learnt = true;
 }
 
+bool slots_are_full(const struct slots *s, int64_t now)
+{
+	return !is_free(s, SOURCE_HOT, now);
+}
+
 int64_t slots_usual_ns(const struct slots *s)
 {
 	return s->usual_ns;

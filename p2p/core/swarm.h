@@ -106,6 +106,9 @@ struct swarm_host {
 	/* A piece that somebody waits for cannot be had now: every source
 	 * failed.  What is wanted of it is forgotten. */
 	void (*fail)(void *arg, uint32_t piece, int rc);
+	/* Whether uploads wait for this node's own link.  Asked of swarms that are
+	 * `is_unverified` alone. */
+	bool (*uplink_is_full)(void *arg);
 };
 
 struct swarm_config {

@@ -18,6 +18,8 @@
 #define QUIET_NS NS_PER_S
 #define QUIET_RETRY_NS (100 * NS_PER_MS)
 #define USELESS_NS (3 * NS_PER_S)
+/* The one holder of an unverified piece has all other nodes to send it to. */
+#define USELESS_UNVERIFIED_NS (4 * USELESS_NS)
 #define USELESS_REFUSALS 16u
 #define COMES_SLOWER 8
 #define LONGER_MAX 3u /* doublings of the patience */
@@ -48,10 +50,12 @@ static void peer_useless(struct swarm *s, unsigned int peer, int64_t now)
 void peer_refused_again(struct swarm *s, unsigned int peer, int64_t now)
 {
 	struct peer *p = &s->peers[peer];
+	int64_t patience =
+		s->cfg.is_unverified ? USELESS_UNVERIFIED_NS : USELESS_NS;
 
 	if (!p->refusals++)
 		p->refused = now;
-	if (p->refusals >= USELESS_REFUSALS && now - p->refused >= USELESS_NS)
+	if (p->refusals >= USELESS_REFUSALS && now - p->refused >= patience)
 		peer_useless(s, peer, now);
 }
 

@@ -17,6 +17,7 @@
 #define STUCK_NS (2 * NS_PER_S)
 #define STUCK_MAX_NS (10 * NS_PER_S)
 #define ALONE_NS (30 * NS_PER_S)
+#define LEAVE_NS NS_PER_S
 
 struct origin_batch {
 	uint32_t pieces[SWARM_LEASE_MAX];
@@ -324,6 +325,18 @@ static bool hot_comes(const struct swarm *s, int64_t now)
 	       now - s->hot.since < ALONE_NS;
 }
 
+/* An unverified piece is sent to all nodes by the one that reads it, so shares of the origin
+ * have to be as even as uplinks are: a node whose uplink is full leaves the next pieces to the
+ * others, as long as these bring some.  The uplink may be full of another image's uploads, on
+ * all nodes. */
+static bool leaves_origin(const struct swarm *s, int64_t now)
+{
+	int64_t brought = s->progress[s->hot.here < s->hot.total ? 0 : 1];
+
+	return s->cfg.is_unverified && now - brought < LEAVE_NS &&
+	       s->cfg.host->uplink_is_full(s->cfg.arg);
+}
+
 void origin_pump(struct swarm *s, int64_t now)
 {
 	struct origin_batch b;
@@ -337,7 +350,8 @@ void origin_pump(struct swarm *s, int64_t now)
 	}
 	/* A call is kept free for demand. */
 	if (s->is_paused || s->n_calls + 1 >= LEASE_CALLS_MAX ||
-	    now < s->lease_next || !origin_budget(s) || !some_flight_fits(s))
+	    now < s->lease_next || !origin_budget(s) || !some_flight_fits(s) ||
+	    leaves_origin(s, now))
 		return;
 	b = (struct origin_batch){ .max = origin_budget(s) };
 	gather_hot(s, &b, now);

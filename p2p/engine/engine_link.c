@@ -238,6 +238,11 @@ bool neighbours_have(const struct p2p_image *i, const struct member *m)
 	return false;
 }
 
+unsigned int neighbours_wanted(const struct p2p_image *i)
+{
+	return i->pieces ? SWARM_PEERS_MAX : i->p->cfg.neighbours;
+}
+
 unsigned int neighbours_count(const struct p2p_image *i)
 {
 	return i->neighbours.n;

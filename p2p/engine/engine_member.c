@@ -341,7 +341,7 @@ static void member_dial(struct p2p *p, struct member *m, int64_t now)
 void members_connect(struct p2p_image *i, int64_t now)
 {
 	struct p2p *p = i->p;
-	unsigned int wanted = p->cfg.neighbours, n = neighbours_count(i);
+	unsigned int wanted = neighbours_wanted(i), n = neighbours_count(i);
 	const struct link *l;
 
 	LIST_FOREACH(l, &p->links, all)

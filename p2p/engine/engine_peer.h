@@ -142,6 +142,9 @@ unsigned int neighbour_still(const struct p2p_image *i, unsigned int peer,
 			     uint64_t serial);
 bool neighbours_have(const struct p2p_image *i, const struct member *m);
 unsigned int neighbours_count(const struct p2p_image *i);
+/* How many it should have: all that there is room for where only neighbours of the node that
+ * read a piece get it. */
+unsigned int neighbours_wanted(const struct p2p_image *i);
 /* When the first came, and when one last said what it has; 0: not yet. */
 int64_t neighbours_met(const struct p2p_image *i);
 int64_t neighbours_heard(const struct p2p_image *i); /* any thread */

@@ -216,7 +216,10 @@ static int find_slot(struct piece_upload *u, const uint32_t *pieces, size_t n,
 			continue;
 		}
 		u->piece.piece = pieces[k];
-		u->slot.what = i->id << 24 | pieces[k];
+		/* Those who get an unverified piece pass it on to nobody, so all who ask
+		 * get it here. */
+		u->slot.what =
+			i->pieces ? u->slot.tag : i->id << 24 | pieces[k];
 		u->slot.bytes = i->sizes[pieces[k]];
 		rc = slots_add(i->p->slots, &u->slot, clock_now_ns(),
 			       &retry_ns);

@@ -368,7 +368,7 @@ static void announce_fill(struct p2p_image *i, struct engine_call *c)
 		.leaving = i->calls.is_leaving,
 		.run = i->p->run,
 		.opening = i->id,
-		.wants_members = neighbours_count(i) < i->p->cfg.neighbours,
+		.wants_members = neighbours_count(i) < neighbours_wanted(i),
 		.want = c->want,
 		.want_bytes = c->want_bytes,
 		.done = c->leases.done,

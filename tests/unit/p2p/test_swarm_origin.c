@@ -364,3 +364,70 @@ RULE(who_waits_hears_when_every_source_failed)
 	cr_expect_eq(b.n_failed, 1);
 	cr_expect_eq(b.failed_rc, -EIO);
 }
+
+/* ------------------------------------------------------------- unverified pieces --- */
+
+#define RULE_UNVERIFIED(name) \
+	Test(swarm_origin, name, .init = begin_unverified, .fini = end)
+
+/* Somebody brings the swarm a piece that nobody had. */
+static void is_brought(uint32_t piece)
+{
+	struct swarm_range r = { piece, 1 };
+
+	cr_assert_eq(swarm_peer_has(b.s, 0, r, b.now), 0);
+}
+
+RULE_UNVERIFIED(a_node_whose_uplink_is_full_leaves_the_origin_to_others)
+{
+	joins(0, 0, 1);
+	b.is_uplink_full = true;
+	want(SOURCE_HOT, 1, 40);
+	for (uint32_t piece = 1; piece < 20; piece++) {
+		is_brought(piece);
+		pass(200 * MS);
+	}
+	cr_expect_eq(b.n_calls, 0);
+	b.is_uplink_full = false;
+	pass(200 * MS);
+	cr_expect_eq(b.n_calls, 1);
+}
+
+RULE_UNVERIFIED(a_full_uplink_keeps_no_node_from_what_nobody_brings)
+{
+	joins(0, 0, 1);
+	b.is_uplink_full = true;
+	want(SOURCE_HOT, 1, 40);
+	pass(900 * MS);
+	cr_expect_eq(b.n_calls, 0);
+	pass(200 * MS);
+	cr_expect_eq(b.n_calls, 1);
+}
+
+RULE(a_full_uplink_is_no_matter_where_all_pass_pieces_on)
+{
+	joins(0, 0, 1);
+	b.is_uplink_full = true;
+	want(SOURCE_HOT, 1, 40);
+	cr_expect_eq(b.n_calls, 1);
+}
+
+/* Peer 0, which alone has piece 0, refuses it for so long. */
+static void refuses_for(int64_t ns)
+{
+	for (int64_t until = b.now + ns; b.now < until; pass(10 * MS))
+		if (b.n_asks) {
+			b.n_asks = 0;
+			swarm_refused(b.s, 0, 0, SWARM_BUSY, 10 * MS, b.now);
+		}
+}
+
+RULE_UNVERIFIED(the_one_holder_is_waited_for_while_it_sends_to_others)
+{
+	joins(0, 0, 1);
+	want(SOURCE_COLD, 0, 1);
+	refuses_for(11000 * MS);
+	cr_expect_eq(b.n_calls, 0);
+	refuses_for(3000 * MS);
+	cr_expect_gt(b.n_calls, 0);
+}
