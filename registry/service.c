@@ -56,39 +56,72 @@ static void tell_doubts(const struct service *s)
 			    why.msg);
 }
 
-void service_reload(struct service *s)
+static int load_certificate(struct service *s, struct error *err)
 {
+	return s->tls ? httpd_tls_reload(s->tls, err) : 0;
+}
+
+static int load_keys(struct service *s, struct error *err)
+{
+	return issuer_reload(s->issuer, err);
+}
+
+/* Each part is loaded whatever becomes of the others: a bad line in the tokens file must not
+ * keep a certificate until it runs out.  A part that failed before is logged only when
+ * something was asked or changed, since the same is then tried every few seconds. */
+static void reload_parts(struct service *s, bool is_retry)
+{
+	static const struct {
+		const char *name;
+		int (*load)(struct service *s, struct error *err);
+	} parts[] = {
+		{ "tokens", load_tokens },
+		{ "certificate", load_certificate },
+		{ "keys", load_keys },
+	};
+	unsigned int failed = 0;
 	struct error err = ERROR_INIT;
-	int rc;
 
 	/* Before they are read: what is written meanwhile is then another file. */
 	s->files_sum = named_files_sum(s->cfg);
-	rc = load_tokens(s, &err);
-	if (rc == 0 && s->tls)
-		rc = httpd_tls_reload(s->tls, &err);
-	if (rc == 0)
-		rc = issuer_reload(s->issuer, &err);
-	if (rc < 0)
-		log_error("service",
-			  "reload failed, the old stays reason=\"%s\"",
-			  err.msg);
-	else
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (parts[i].load(s, &err) == 0)
+			continue;
+		failed |= 1u << i;
+		if (!is_retry || !(s->reload_failed & 1u << i))
+			log_error("service",
+				  "reload failed, the old stays what=%s "
+				  "reason=\"%s\"",
+				  parts[i].name, err.msg);
+	}
+	s->reload_failed = failed;
+	if (!failed)
 		log_info("service",
 			 "reloaded what=\"tokens, certificate and keys\"");
+	if (is_retry && failed)
+		return;
 	tell_doubts(s);
 	atomic_fetch_add(&s->counts.reloads, 1);
+}
+
+void service_reload(struct service *s)
+{
+	reload_parts(s, false);
 }
 
 void service_reload_changed(struct service *s)
 {
 	uint64_t sum = named_files_sum(s->cfg);
 	bool is_settled = sum == s->seen_sum;
+	bool is_changed = sum != s->files_sum;
 
 	s->seen_sum = sum;
-	if (sum == s->files_sum || !is_settled)
+	if (!is_settled || (!is_changed && !s->reload_failed))
 		return;
-	log_info("service", "a file of tokens, certificates or keys changed");
-	service_reload(s);
+	if (is_changed)
+		log_info("service",
+			 "a file of tokens, certificates or keys changed");
+	reload_parts(s, !is_changed);
 }
 
 /* -------------------------------------------------------------- start and stop --- */

@@ -70,6 +70,7 @@ struct service {
 	struct refusals refusals; /* the loop's */
 	/* Sums over the named files: as they were loaded, and at the last look. */
 	uint64_t files_sum, seen_sum;
+	unsigned int reload_failed; /* a bit for each part, to be tried again */
 	struct service_counts counts;
 	struct buf openapi;
 	struct sweep sweep;
@@ -80,8 +81,8 @@ struct service {
 int service_start(struct service *s, struct error *err) MUST_CHECK;
 /* SIGHUP: tokens and certificates again.  What is wrong stays as it was. */
 void service_reload(struct service *s);
-/* The same if one of their files is another than was loaded, and the same as at the last call:
- * half of a file of tokens may give more rights than all of it. */
+/* The same if one of their files is another than was loaded, or the last reload failed, and
+ * they are as at the last call: half of a file of tokens may give more rights than all of it. */
 void service_reload_changed(struct service *s);
 /* Answer what is under way, then stop the loop. */
 void service_stop(struct service *s);
