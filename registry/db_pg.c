@@ -56,12 +56,13 @@ static const struct {
 	int code;
 	bool again, broken;
 } states[] = {
-	{ "40", EBUSY, true, false },        /* deadlock, serialization */
-	{ "23505", EBUSY, true, false },     /* two inserted the same */
-	{ "55P03", EBUSY, false, false },    /* a lock was not to be had */
-	{ "57014", EBUSY, false, false },    /* statement_timeout */
-	{ "53", ENOSPC, false, false },      /* disk, memory, connections */
-	{ "57P", ECONNREFUSED, true, true }, /* it shuts down, or starts */
+	{ "40", EBUSY, true, false },          /* deadlock, serialization */
+	{ "23505", EBUSY, true, false },       /* two inserted the same */
+	{ "55P03", EBUSY, false, false },      /* a lock was not to be had */
+	{ "57014", EBUSY, false, false },      /* statement_timeout */
+	{ "25006", ECONNREFUSED, true, true }, /* a standby, which only reads */
+	{ "53", ENOSPC, false, false },        /* disk, memory, connections */
+	{ "57P", ECONNREFUSED, true, true },   /* it shuts down, or starts */
 	{ "08", ECONNREFUSED, true, true },
 };
 

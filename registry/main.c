@@ -93,6 +93,7 @@ static void stop(struct registry_daemon *d)
 	if (s->httpd)
 		httpd_abort(s->httpd);
 	service_drop(s);
+	sweep_join(&s->sweep);
 	pool_free(s->pool);
 	pool_free(s->askers);
 	loop_timer_stop(&d->grace);

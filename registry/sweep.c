@@ -19,7 +19,7 @@
 #define SWEEP_NS INT64_C(60000000000)
 #define SWEEP_AGAIN_NS INT64_C(1000000000)
 #define SUM_MAX 1000 /* starts summed up at once */
-#define ROW_MAX 3    /* so many in a row that the database was busy for */
+#define ROW_MAX 3    /* starts that fail in a row for what any start may lack */
 
 /* Starts that were heard of last before the time that traces are kept. */
 static void sweep_starts(struct service *s)
@@ -55,14 +55,24 @@ static void count_open_starts(struct service *s)
 		     o.starts ? (uint64_t)(o.silent_ns / NS_PER_S) : 0);
 }
 
-/* A start that failed so often is left to later. */
-static void note_failed(struct service *s, enum history_sum what, int64_t id)
+/* Starts that are summed up one after another. */
+struct sums {
+	struct service *service;
+	enum history_sum what;
+	int64_t row[ROW_MAX + 1]; /* starts that failed for what any may lack */
+	int n_row, n_summed;
+};
+
+/* Note that a start failed: after HISTORY_TRIES it is left to later.  -errno: the database
+ * takes no notes. */
+static int note_failed(const struct sums *r, int64_t id)
 {
 	struct error err = ERROR_INIT;
-	int rc = history_db_failed(s->db, what, id, time(NULL), &err);
+	int rc = history_db_failed(r->service->db, r->what, id, time(NULL),
+				   &err);
 
 	if (rc > 0) {
-		atomic_fetch_add(&s->counts.set_aside, 1);
+		atomic_fetch_add(&r->service->counts.set_aside, 1);
 		log_warning("service",
 			    "a start is set aside for a day, it was tried to "
 			    "sum it up %d times start=%" PRId64,
@@ -73,30 +83,50 @@ static void note_failed(struct service *s, enum history_sum what, int64_t id)
 			    "start=%" PRId64 " reason=\"%s\"",
 			    id, err.msg);
 	}
+	return rc < 0 ? rc : 0;
+}
+
+static int note_row(struct sums *r)
+{
+	int rc = 0;
+
+	for (int i = 0; rc == 0 && i < r->n_row; i++)
+		rc = note_failed(r, r->row[i]);
+	r->n_row = 0;
+	return rc;
 }
 
 /*
- * A start that fails always keeps none of the others from being summed up: it is set aside.
- * So is one that costs more time or memory than there is, but as these may lack for any of
- * them, several in a row end it.  True: the reason is none of the start's own.
+ * A start that fails always must not keep the others from being summed up, so a failure is
+ * noted.  But time, memory or a database that can be written may lack for any start: starts
+ * that fail for these are noted only once another start succeeded after them.  True: the
+ * others would fail too.
  */
-static bool is_sum_over(struct service *s, int rc, enum history_sum what,
-			int64_t id, int *row, const struct error *err)
+static bool is_sum_over(struct sums *r, int rc, int64_t id,
+			const struct error *err)
 {
-	bool is_short = rc == -EBUSY || rc == -ENOMEM;
-
-	*row = is_short ? *row + 1 : 0;
-	if (rc >= 0)
-		return false;
+	if (rc >= 0) {
+		r->n_summed++;
+		return note_row(r) < 0;
+	}
 	log_warning("service",
 		    "summing up %s of a start failed, tried again later "
 		    "start=%" PRId64 " reason=\"%s\"",
-		    what == HISTORY_TIMES ? "times" : "checkpoints", id,
+		    r->what == HISTORY_TIMES ? "times" : "checkpoints", id,
 		    err->msg);
-	if (rc == -ECONNREFUSED || rc == -ENOSPC)
+	switch (-rc) {
+	case ECONNREFUSED:
+	case ENOSPC:
 		return true;
-	note_failed(s, what, id);
-	return *row >= ROW_MAX;
+	case EBUSY:
+	case EIO:
+	case ENOMEM:
+	case EROFS:
+		r->row[r->n_row++] = id;
+		return r->n_row > ROW_MAX;
+	default:
+		return note_failed(r, id) < 0;
+	}
 }
 
 static int sum_start(struct service *s, int64_t id, struct error *err)
@@ -113,31 +143,6 @@ static int sum_start(struct service *s, int64_t id, struct error *err)
 		stage_times_add(s->stage_times, &f->report);
 	start_cache_put(s->start_cache, f);
 	return rc;
-}
-
-/* Starts that are over, into what is kept of them.  True: there may be more. */
-static bool sum_starts(struct service *s)
-{
-	int64_t now = time(NULL), ids[SUM_MAX];
-	struct error err = ERROR_INIT;
-	int n = history_db_due(s->db, now, ids, SUM_MAX, &err), n_summed = 0;
-	bool is_over = n < 0;
-	int row = 0;
-
-	if (n < 0)
-		log_warning("service",
-			    "summing up starts failed, tried again later "
-			    "reason=\"%s\"",
-			    err.msg);
-	for (int i = 0; !is_over && i < n; i++) {
-		int rc = sum_start(s, ids[i], &err);
-
-		is_over = is_sum_over(s, rc, HISTORY_TIMES, ids[i], &row, &err);
-		n_summed += rc >= 0;
-	}
-	if (n_summed > 0)
-		log_info("service", "summed up starts of jobs=%d", n_summed);
-	return !is_over && n == SUM_MAX && n_summed > 0;
 }
 
 /* Sweep the sums of starts, which leave by their own time and bounds, whether or not
@@ -170,28 +175,50 @@ static int sum_checkpoint(struct service *s, int64_t now, int64_t id,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* Sum up the loads and saves of starts since they were looked at. True: there may be
- * more. */
-static bool sum_checkpoints(struct service *s)
+static int list_due(struct service *s, enum history_sum what, int64_t now,
+		    int64_t *ids, struct error *err)
 {
+	return what == HISTORY_TIMES
+		       ? history_db_due(s->db, now, ids, SUM_MAX, err)
+		       : ckpt_db_due(s->db, now, ids, SUM_MAX, err);
+}
+
+/*
+ * Sum up the times of starts that are over, or the loads and saves of starts since they were
+ * looked at.  True: there may be more.  After a full row only the last start is tried: if it
+ * succeeds, the fault was the row's own, and these are out of the way the next time.
+ */
+static bool sum_due(struct sweep *sweep, enum history_sum what)
+{
+	struct service *s = sweep->service;
+	struct sums r = { .service = s, .what = what };
 	int64_t now = time(NULL), ids[SUM_MAX];
 	struct error err = ERROR_INIT;
-	int n = ckpt_db_due(s->db, now, ids, SUM_MAX, &err), n_summed = 0;
+	int n = list_due(s, what, now, ids, &err), rc;
 	bool is_over = n < 0;
-	int row = 0;
 
 	if (n < 0)
 		log_warning("service",
-			    "summing up checkpoints failed, tried again later "
+			    "summing up %s of starts failed, tried again later "
 			    "reason=\"%s\"",
+			    what == HISTORY_TIMES ? "times" : "checkpoints",
 			    err.msg);
 	for (int i = 0; !is_over && i < n; i++) {
-		int rc = sum_checkpoint(s, now, ids[i], &err);
-
-		is_over = is_sum_over(s, rc, HISTORY_CKPT, ids[i], &row, &err);
-		n_summed += rc >= 0;
+		if (atomic_load(&sweep->stopping))
+			return false;
+		if (r.n_row == ROW_MAX)
+			i = n - 1;
+		rc = what == HISTORY_TIMES
+			     ? sum_start(s, ids[i], &err)
+			     : sum_checkpoint(s, now, ids[i], &err);
+		is_over = is_sum_over(&r, rc, ids[i], &err);
 	}
-	return !is_over && n == SUM_MAX && n_summed > 0;
+	/* A row that is not full says nothing against the starts to come. */
+	if (!is_over && r.n_row < ROW_MAX)
+		is_over = note_row(&r) < 0;
+	if (what == HISTORY_TIMES && r.n_summed > 0)
+		log_info("service", "summed up starts of jobs=%d", r.n_summed);
+	return !is_over && n == SUM_MAX && r.n_summed > 0;
 }
 
 /* Environments that nobody used for as long as traces are kept. */
@@ -279,25 +306,12 @@ static void sweep_doctor(struct service *s)
 	atomic_store(&s->counts.doctor_advised, (uint64_t)n.advice);
 }
 
-static void run_sweep(struct work *w)
+static void sweep_traces(struct service *s)
 {
-	struct sweep *sweep = container_of(w, struct sweep, work);
-	struct service *s = sweep->service;
 	struct error err = ERROR_INIT;
 	struct trace_totals t;
 	unsigned int evicted = 0;
 
-	sweep->has_more = sum_starts(s);
-	/* The bounds hold before more is added. */
-	sweep->has_more = sweep_sums(s) && sweep->has_more;
-	sweep->has_more = sum_checkpoints(s) || sweep->has_more;
-	sweep_starts(s);
-	count_open_starts(s);
-	sweep_environments(s);
-	sweep_images(s);
-	sweep_indexes(s);
-	sweep_conversions(s);
-	sweep_doctor(s);
 	if (trace_db_sweep(s->db, &s->limits, time(NULL), &t, &evicted, &err) <
 	    0) {
 		log_warning("service",
@@ -316,9 +330,28 @@ static void run_sweep(struct work *w)
 	}
 }
 
+static void run_sweep(struct work *w)
+{
+	static void (*const steps[])(struct service * s) = {
+		sweep_starts, count_open_starts, sweep_environments,
+		sweep_images, sweep_indexes,     sweep_conversions,
+		sweep_doctor, sweep_traces,
+	};
+	struct sweep *sweep = container_of(w, struct sweep, work);
+	struct service *s = sweep->service;
+
+	sweep->has_more = sum_due(sweep, HISTORY_TIMES);
+	/* The bounds hold before more is added. */
+	sweep->has_more = sweep_sums(s) && sweep->has_more;
+	sweep->has_more = sum_due(sweep, HISTORY_CKPT) || sweep->has_more;
+	for (size_t i = 0;
+	     i < ARRAY_SIZE(steps) && !atomic_load(&sweep->stopping); i++)
+		steps[i](s);
+}
+
 static void sweep_in(struct sweep *sweep, int64_t ns)
 {
-	if (!sweep->stopping &&
+	if (!atomic_load(&sweep->stopping) &&
 	    loop_timer_start(sweep->service->loop, &sweep->timer, ns, NULL) < 0)
 		log_warning("service", "no sweep reason=\"out of memory\"");
 }
@@ -336,16 +369,20 @@ static void on_sweep(struct loop_timer *t)
 	struct sweep *sweep = container_of(t, struct sweep, timer);
 	struct service *s = sweep->service;
 
-	if (sweep->running || sweep->stopping)
+	if (sweep->running || atomic_load(&sweep->stopping))
 		return;
 	atomic_store(&s->counts.new_bytes, 0);
-	sweep->running = pool_submit(s->pool, &sweep->work) == 0;
+	sweep->running = pool_submit(sweep->pool, &sweep->work) == 0;
 	if (!sweep->running)
 		sweep_in(sweep, SWEEP_NS);
 }
 
 int sweep_start(struct sweep *sweep, struct service *s, struct error *err)
 {
+	int rc = pool_new(s->loop, 1, 0, &sweep->pool, err);
+
+	if (rc < 0)
+		return rc;
 	sweep->service = s;
 	sweep->timer.fn = on_sweep;
 	sweep->work.run = run_sweep;
@@ -360,6 +397,11 @@ void sweep_soon(struct sweep *sweep)
 
 void sweep_stop(struct sweep *sweep)
 {
-	sweep->stopping = true;
+	atomic_store(&sweep->stopping, true);
 	loop_timer_stop(&sweep->timer);
+}
+
+void sweep_join(struct sweep *sweep)
+{
+	pool_free(sweep->pool);
 }

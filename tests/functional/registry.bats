@@ -452,6 +452,15 @@ same_list()
 	signal_postgresql CONT
 	wait_for is_ready_again
 	wait_for is_stored n3
+	# One that only reads, as a standby does, is away until it writes again.
+	pg_do postgres -c 'ALTER DATABASE postgres SET default_transaction_read_only = on' \
+		-c "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+	post "$f" n4 "$A" train h/app
+	[ "$code" = 503 ]
+	pg_do postgres -c 'SET default_transaction_read_only = off' \
+		-c 'ALTER DATABASE postgres RESET default_transaction_read_only'
+	wait_for is_stored n4
 	stop_all
 	pg_stop
 	PG=$PG_FILE
