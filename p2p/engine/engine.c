@@ -3,6 +3,7 @@
 #include "p2p/engine/engine_peer.h"
 #include "p2p/tracker/tracker_client.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -49,6 +50,7 @@ void engine_run(struct p2p *p, void (*fn)(void *arg), void *arg)
 			 .lock = PTHREAD_MUTEX_INITIALIZER,
 			 .ended = PTHREAD_COND_INITIALIZER };
 
+	assert(!pthread_equal(p->thread.id, pthread_self()));
 	loop_post(p->loop, &r.call);
 	(void)pthread_mutex_lock(&r.lock);
 	while (!r.has_ended)
@@ -329,8 +331,8 @@ static void *loop_main(void *arg)
 {
 	struct p2p *p = arg;
 
-	/* The loop fails only where it could not begin, and then nothing goes on: all who wait
-	 * have deadlines. */
+	/* The loop fails only where it could not begin, and then nothing goes on: readers have
+	 * deadlines, engine_run() has none. */
 	(void)!loop_run(p->loop, NULL);
 	return NULL;
 }
@@ -403,6 +405,7 @@ void p2p_close(struct p2p *p)
 		probe_stop(p);
 		if (p->net)
 			net_free(p->net);
+		p->net = NULL; /* works that end now look at it */
 	}
 	pool_free(p->hash);
 	host_jobs_free(p);
