@@ -265,6 +265,7 @@ struct cache_stats {
 	uint64_t mounts_unknown;   /* whose blocks are not known */
 	uint64_t frozen_files, frozen_bytes;
 	uint64_t hits, misses, verified, damaged, evicted, put_failed;
+	int64_t put_failed_ns; /* when the last one was */
 };
 void cache_get_stats(struct cache *c, struct cache_stats *ret);
 

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/bytes.h"
 
 static bool is_servable(const struct entry *e)
@@ -281,6 +282,12 @@ static void repair_commit(struct cache *c, const struct block *b, uint32_t id,
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
+static void count_failed(struct cache *c)
+{
+	c->put_failed++;
+	c->put_failed_ns = clock_now_ns();
+}
+
 /* With space. */
 static uint32_t times_lost(struct cache *c, uint32_t page)
 {
@@ -297,7 +304,7 @@ int cache_put(struct cache *c, const struct block *b, const void *data,
 	(void)pthread_mutex_lock(&c->space);
 	rc = put_begin(c, b, &step, &page, &id, err);
 	if (rc < 0)
-		c->put_failed++;
+		count_failed(c);
 	else if (step != PUT_HELD)
 		lost = times_lost(c, page);
 	(void)pthread_mutex_unlock(&c->space);
@@ -320,7 +327,7 @@ int cache_put(struct cache *c, const struct block *b, const void *data,
 	else
 		release_extent(c, page, b->usize);
 	if (rc < 0) {
-		c->put_failed++;
+		count_failed(c);
 		c->until_statfs = 0; /* somebody else fills the disk */
 	}
 	(void)pthread_mutex_unlock(&c->space);
@@ -478,6 +485,7 @@ void cache_get_stats(struct cache *c, struct cache_stats *ret)
 	ret->damaged = c->damaged;
 	ret->evicted = c->evicted;
 	ret->put_failed = c->put_failed;
+	ret->put_failed_ns = c->put_failed_ns;
 	(void)pthread_mutex_unlock(&c->space);
 }
 

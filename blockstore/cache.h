@@ -131,6 +131,7 @@ struct cache {
 	uint64_t log_records, log_live;
 
 	uint64_t damaged, evicted, put_failed;
+	int64_t put_failed_ns; /* when the last one was */
 
 	uint32_t n_frozen;     /* segments */
 	uint64_t frozen_bytes; /* sum of theirs, part of `bytes` */

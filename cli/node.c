@@ -11,6 +11,8 @@
 #include "common/clock.h"
 #include "common/duration.h"
 
+#define TROUBLE_S 600 /* so long a block that was not kept is told of first */
+
 struct node_config_cli {
 	struct node_options node;
 	bool json;
@@ -201,15 +203,19 @@ static void print_registries(const json_t *list)
 /* Print trouble before all else: somebody at night reads the first lines. */
 static void print_troubles(const json_t *s)
 {
-	long long n = reply_number(json_object_get(s, "cache"), "put_failed");
+	const json_t *c = json_object_get(s, "cache");
+	long long n = reply_number(c, "put_failed");
+	long long ago = reply_number(c, "put_failed_seconds");
 	const json_t *image;
 	size_t k;
 
 	print_registries(json_object_get(s, "registries"));
-	if (n)
+	/* Failures before somebody made room are no trouble any more. */
+	if (n && ago < TROUBLE_S)
 		printf("disk      %lld blocks were fetched and could not be "
-		       "kept: it is full or fails ('bootseer node doctor')\n",
-		       n);
+		       "kept, the last %lld s ago: it is full or fails "
+		       "('bootseer node doctor')\n",
+		       n, ago);
 	json_array_foreach(json_object_get(s, "images"), k, image)
 		print_failed(image, true, reply_text(image, "name"));
 }

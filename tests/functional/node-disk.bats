@@ -122,14 +122,20 @@ cache_is_below() { [ "$(status .cache.bytes)" -lt "$1" ]; } # BYTES
 
 @test "a full disk is told of in the log, and reads go on" {
 	small_disk 100M
+	NODE_CLOCK=$T/node.clock
+	node_hold
 	node_start --cache-min-free 0
 	"$bootseer" image mount "$IMAGE" "$T/mnt"
 	fallocate -l $(($(stat -f -c '%a * %S' "$T/small") - 500000)) "$T/small/others"
 	cmp "$T/mnt/big" "$D/bundle/rootfs/big"
-	wait_for grep -q 'warning disk: blocks were not kept .*cure=' "$T/log"
+	wait_for later grep -q 'warning disk: blocks were not kept .*cure=' "$T/log"
 	"$bootseer" node status >"$T/status"
 	grep -qE '^ +.*, [1-9][0-9]* not kept$' "$T/status"
-	head -n 1 "$T/status" | grep -qE '^disk +[1-9][0-9]* blocks were fetched and could not be kept: it is full'
+	head -n 1 "$T/status" | grep -qE '^disk +[1-9][0-9]* blocks were fetched and could not be kept, the last [0-9]+ s ago: it is full'
+	node_step 600000
+	"$bootseer" node status >"$T/status"
+	grep -qE '^ +.*, [1-9][0-9]* not kept$' "$T/status"
+	run ! grep '^disk' "$T/status"
 	"$bootseer" image umount "$T/mnt"
 	node_stop
 	umount "$T/small"

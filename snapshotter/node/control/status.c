@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "common/clock.h"
 #include "common/counter.h"
 #include "common/json.h"
 #include "fuse/fuse.h"
@@ -569,22 +570,24 @@ json_t *node_users(struct node *n, const char *prefix)
 
 static json_t *cache_json(const struct cache_stats *c)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:I, s:I, s:I, s:I, s:I}",
-			 "bytes", (json_int_t)c->bytes, "blocks",
-			 (json_int_t)c->blocks, "pinned_bytes",
-			 (json_int_t)c->pinned_bytes, "quota",
-			 (json_int_t)c->quota, "hits", (json_int_t)c->hits,
-			 "misses", (json_int_t)c->misses, "verified",
-			 (json_int_t)c->verified, "damaged",
-			 (json_int_t)c->damaged, "evicted",
-			 (json_int_t)c->evicted, "put_failed",
-			 (json_int_t)c->put_failed, "mounts_lingering",
-			 (json_int_t)c->mounts_lingering, "frozen_files",
-			 (json_int_t)c->frozen_files, "frozen_bytes",
-			 (json_int_t)c->frozen_bytes, "scrubbed",
-			 (json_int_t)c->scrubbed, "mended",
-			 (json_int_t)c->mended);
+	int64_t since_ns = clock_now_ns() - c->put_failed_ns;
+
+	return json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+		"s:I, s:I, s:I, s:I, s:I}",
+		"bytes", (json_int_t)c->bytes, "blocks", (json_int_t)c->blocks,
+		"pinned_bytes", (json_int_t)c->pinned_bytes, "quota",
+		(json_int_t)c->quota, "hits", (json_int_t)c->hits, "misses",
+		(json_int_t)c->misses, "verified", (json_int_t)c->verified,
+		"damaged", (json_int_t)c->damaged, "evicted",
+		(json_int_t)c->evicted, "put_failed", (json_int_t)c->put_failed,
+		"put_failed_seconds",
+		(json_int_t)(c->put_failed ? since_ns / INT64_C(1000000000)
+					   : -1),
+		"mounts_lingering", (json_int_t)c->mounts_lingering,
+		"frozen_files", (json_int_t)c->frozen_files, "frozen_bytes",
+		(json_int_t)c->frozen_bytes, "scrubbed",
+		(json_int_t)c->scrubbed, "mended", (json_int_t)c->mended);
 }
 
 static json_t *disk_json(const struct disk_usage *u, unsigned int min_free)
