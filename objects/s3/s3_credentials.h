@@ -39,6 +39,9 @@ int s3_login_get(struct s3_login *l, int64_t deadline_ns,
 		 struct s3_credentials *ret, struct error *err) MUST_CHECK;
 /* The server takes these no longer, whatever they say. */
 void s3_login_expire(struct s3_login *l, const char *key_id);
+/* The server refused these. True: there are others by now, since a file of keys may be
+ * replaced below a mount that goes on. */
+bool s3_login_renew(struct s3_login *l, const struct s3_credentials *refused);
 
 /* The parsers, which are fuzzed: a file of credentials, and answers. */
 int s3_credentials_from_file(const char *text, size_t len, const char *profile,

@@ -420,6 +420,8 @@ int s3_try(struct s3_store *s, struct s3_request *r, struct http_response *resp,
 		}
 		if (rc == -EACCES && v->can_retry && s->login)
 			s3_login_expire(s->login, m.who.key_id);
+		else if (rc == -EACCES && s->login && m.who.key_id)
+			v->can_retry = s3_login_renew(s->login, &m.who);
 	}
 	message_fini(&m);
 	return rc;

@@ -392,3 +392,32 @@ void s3_login_expire(struct s3_login *l, const char *key_id)
 		l->is_stale = true;
 	(void)pthread_mutex_unlock(&l->lock);
 }
+
+static bool is_same(const struct s3_credentials *a,
+		    const struct s3_credentials *b)
+{
+	return strcmp(a->key_id, b->key_id) == 0 &&
+	       strcmp(a->secret, b->secret) == 0 &&
+	       strcmp(a->token ? a->token : "", b->token ? b->token : "") == 0;
+}
+
+bool s3_login_renew(struct s3_login *l, const struct s3_credentials *refused)
+{
+	struct s3_credentials next = { .key_id = NULL };
+	bool is_other;
+
+	(void)pthread_mutex_lock(&l->lock);
+	is_other = l->now.key_id && !is_same(&l->now, refused);
+	/* Those that end are asked for again in time; variables do not change. */
+	if (!is_other && !l->now.until_ms &&
+	    !store_variable("AWS_ACCESS_KEY_ID") &&
+	    from_file(l, &next, NULL) == 0 && !is_same(&next, refused)) {
+		s3_credentials_fini(&l->now);
+		l->now = next;
+		next = (struct s3_credentials){ .key_id = NULL };
+		is_other = true;
+	}
+	(void)pthread_mutex_unlock(&l->lock);
+	s3_credentials_fini(&next);
+	return is_other;
+}

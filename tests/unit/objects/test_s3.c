@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Signatures, XML, credentials and pages: what needs no server. */
+/* Signatures, XML, credentials and pages. */
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "common/fs.h"
+#include "objects/object_get.h"
 #include "objects/s3/s3_credentials.h"
 #include "objects/s3/s3_list_priv.h"
 #include "objects/s3/s3_sign.h"
 #include "objects/s3/s3_xml.h"
+#include "objects/store.h"
 
 TestSuite(s3, .timeout = 60);
 
@@ -273,4 +282,103 @@ Test(s3, reads_pages_of_a_list)
 	cr_expect_eq(s3_page_parse(other, strlen(other), write_entry, &got,
 				   &next),
 		     -EBADMSG);
+}
+
+/* A server that knows the key "new" only, and that whoever has the key "old" replaces it in
+ * the file of credentials meanwhile. */
+struct key_server {
+	int fd, n_refused;
+	char file[64];
+};
+
+static void write_key(const char *path, const char *id)
+{
+	struct error err = ERROR_INIT;
+	AUTO_BUF text = BUF_INIT;
+
+	cr_assert_eq(buf_printf(&text,
+				"[default]\naws_access_key_id = %s\n"
+				"aws_secret_access_key = secret\n",
+				id),
+		     0);
+	cr_assert_eq(fs_replace_file(path, text.data, text.len, 0600, &err), 0,
+		     "%s", err.msg);
+}
+
+static void *serve_keys(void *arg)
+{
+	struct key_server *s = arg;
+	int c;
+
+	while ((c = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+		char text[8192] = "";
+		size_t n = 0;
+		ssize_t k = 1;
+
+		while (k > 0 && !strstr(text, "\r\n\r\n")) {
+			k = read(c, text + n, sizeof(text) - 1 - n);
+			n += k > 0 ? (size_t)k : 0;
+			text[n] = '\0';
+		}
+		if (strstr(text, "Credential=new/")) {
+			cr_expect_gt(dprintf(c,
+					     "HTTP/1.1 200 OK\r\n"
+					     "Connection: close\r\n"
+					     "ETag: \"1\"\r\n"
+					     "Content-Length: 4\r\n\r\ngood"),
+				     0);
+		} else {
+			s->n_refused++;
+			write_key(s->file, "new");
+			cr_expect_gt(dprintf(c,
+					     "HTTP/1.1 403 Forbidden\r\n"
+					     "Connection: close\r\n"
+					     "Content-Length: 80\r\n\r\n"
+					     "<Error><Code>InvalidAccessKeyId"
+					     "</Code><Message>not known to me"
+					     "</Message></Error>"),
+				     0);
+		}
+		(void)close(c);
+	}
+	return NULL;
+}
+
+Test(s3, keys_that_are_replaced_in_the_file_are_used_without_a_restart)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
+	struct key_server s = { .file = "/tmp/s3-keys.XXXXXX" };
+	socklen_t len = sizeof(a);
+	struct object_store *store = NULL;
+	struct error err = ERROR_INIT;
+	AUTO_BUF got = BUF_INIT;
+	struct object_stat st;
+	pthread_t thread;
+	char url[96];
+
+	cr_assert_geq(mkstemp(s.file), 0);
+	write_key(s.file, "old");
+	(void)setenv("AWS_SHARED_CREDENTIALS_FILE", s.file, 1);
+	(void)unsetenv("AWS_ACCESS_KEY_ID");
+	(void)setenv("no_proxy", "*", 1);
+	s.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(bind(s.fd, (struct sockaddr *)&a, len), 0);
+	cr_assert_eq(listen(s.fd, 4), 0);
+	cr_assert_eq(getsockname(s.fd, (struct sockaddr *)&a, &len), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, serve_keys, &s), 0);
+	(void)snprintf(url, sizeof(url),
+		       "s3://bkt/x?endpoint=http://127.0.0.1:%u",
+		       ntohs(a.sin_port));
+	cr_assert_eq(object_store_open(url, &cfg, &store, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(object_get(store, "name", 100, &got, &st, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(s.n_refused, 1);
+	object_store_free(store);
+	(void)shutdown(s.fd, SHUT_RDWR);
+	(void)pthread_join(thread, NULL);
+	(void)close(s.fd);
+	(void)unlink(s.file);
 }
