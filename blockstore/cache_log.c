@@ -270,7 +270,7 @@ static bool replay_one(struct cache *c, const struct log_record *r)
 	return true;
 }
 
-static void bury_tombs(struct cache *c)
+static void remove_dropped(struct cache *c)
 {
 	for (uint32_t id = 0; id < c->n_entries; id++) {
 		struct entry *e = entry_at(c, id);
@@ -312,7 +312,7 @@ int log_replay(struct cache *c, struct error *err)
 		if (log_decode(map + LOG_HEADER_SIZE + i * LOG_RECORD_SIZE, &r))
 			(void)replay_one(c, &r);
 	(void)munmap(map, (size_t)st.st_size);
-	bury_tombs(c);
+	remove_dropped(c);
 	c->log_records = n;
 	return 0;
 }

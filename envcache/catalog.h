@@ -75,7 +75,7 @@ int env_catalog_check_bad(struct env_catalog *c,
 int env_catalog_mark_bad(struct env_catalog *c, const struct env_snapshot *snap,
 			 const char *host, const char *why,
 			 struct error *err) MUST_CHECK;
-/* A failure is nobody's matter. */
+/* Note that the snapshot was used at `now_ms`; a failure is ignored. */
 void env_catalog_touch(struct env_catalog *c, const struct env_snapshot *snap,
 		       int64_t now_ms);
 /* A service that does not answer is an error of these two. */

@@ -293,7 +293,7 @@ int env_diff(struct object_store *s, const struct env_snapshot *a,
 	rc = content_side_init(&w.a, x, err);
 	if (rc == 0)
 		rc = content_side_init(&w.b, y, err);
-	/* The root is in no target. */
+	/* The two roots themselves are not compared, since no target is '/'. */
 	if (rc == 0)
 		rc = walk_both(&w, tree_root(x->tree), tree_root(y->tree), err);
 	d->fetched = w.a.fetched + w.b.fetched;

@@ -29,11 +29,12 @@
 #define SAVE_XATTR "user.bootseer.save" /* a file's: the save that made it */
 
 enum save_state {
-	SAVE_BEGUN,    /* ranks of this node come */
-	SAVE_TABLED,   /* all are here, and their digests are known */
-	SAVE_PLANNED,  /* other nodes' tables are, too */
-	SAVE_STAGED,   /* all that this node is to keep is in its memory */
-	SAVE_BUFFERED, /* so it is on all nodes */
+	SAVE_BEGUN,   /* ranks of this node come */
+	SAVE_TABLED,  /* all are here, and their digests are known */
+	SAVE_PLANNED, /* other nodes' tables are, too */
+	SAVE_STAGED,  /* all that this node is to keep is in its memory */
+	/* Every node has staged what it is to keep: each byte is on two. */
+	SAVE_BUFFERED,
 	SAVE_DURABLE,
 	SAVE_FAILED, /* save.err says why */
 };

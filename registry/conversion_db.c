@@ -185,7 +185,7 @@ int conversion_db_say(struct db *db, const struct conversion_worker *w,
 
 /* --------------------------------------------------------------------- reading --- */
 
-static int show_row(void *arg, const struct db_value *row)
+static int pass_row(void *arg, const struct db_value *row)
 {
 	const struct conversion_call *k = arg;
 	const struct conversion c = conversion_of_row(row);
@@ -197,7 +197,7 @@ static int list_conversions(struct db_conn *c, void *arg, struct error *err)
 {
 	struct conversion_call *k = arg;
 
-	return DB_QUERY(c, SQL_CONVERSION_LIST, show_row, k, err,
+	return DB_QUERY(c, SQL_CONVERSION_LIST, pass_row, k, err,
 			db_text(k->prefix), DB_INT(k->limit));
 }
 

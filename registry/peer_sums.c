@@ -221,7 +221,7 @@ static int peers_by_bytes(const void *x, const void *y, void *arg)
 }
 
 /* The pairs to the places at the front: no more are added. */
-static void close_ranks(struct peer_sums *s)
+static void compact_pairs(struct peer_sums *s)
 {
 	size_t n = 0;
 
@@ -243,7 +243,7 @@ int peer_sums_end(struct peer_sums *s, struct peer_sums_result *ret)
 		s->node_list[n->index] = n->node;
 		s->order[n->index] = n->index;
 	}
-	close_ranks(s);
+	compact_pairs(s);
 	if (n_nodes)
 		qsort_r(s->order, n_nodes, sizeof(*s->order), peers_by_gave,
 			s->node_list);

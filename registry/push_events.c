@@ -86,7 +86,7 @@ static bool is_manifest_type(const char *type)
 }
 
 /* {"events": [{"action": "push", "target": {"mediaType", "repository", "digest", "tag"}}]};
- * where the event says what host it was pushed to, that is the word of who pushed. */
+ * a host in the event is not read, as whoever pushed chose it. */
 static int take_distribution(struct push_parse *p, const json_t *events)
 {
 	const json_t *one;

@@ -36,11 +36,11 @@ int stage_db_put(struct db *db, struct stage_batch *b,
 struct job_start {
 	int64_t id, attempt, events;
 	int64_t first_ns, last_ns; /* its events, on the service's clock */
-	int64_t ready_ns;          /* of the mark that training begins; 0 */
-	int64_t received;          /* the last batch, seconds since 1970 */
-	int64_t revision;          /* grows with each batch */
-	int64_t nodes;             /* that sent events */
-	int64_t later;             /* later attempts of the job */
+	int64_t ready_ns; /* of the mark that training begins; 0: none came yet */
+	int64_t received;    /* the last batch, seconds since 1970 */
+	int64_t revision;    /* grows with each batch */
+	int64_t nodes;       /* that sent events */
+	int64_t later;       /* later attempts of the job */
 	bool is_placed;      /* start_stage_is_placing() of one of its events */
 	bool was_placed;     /* of an earlier one, if this is not */
 	const char *summary; /* of one that is over: JSON, or "" */

@@ -59,9 +59,10 @@ struct ckpt_node {
 	struct writing *writing;
 	pthread_mutex_t seen;  /* what follows; held over memory only */
 	struct ckpt_stat stat; /* as it was seen last */
-	/* Sizes: the one that the kernel was told last, which is unknown while other answers may
-	 * be on their way, and that of the version that readers have. */
-	uint64_t last_size, told_size, readers_size;
+	uint64_t last_size;    /* of the last answer */
+	/* The size that the kernel surely has; unknown after two different answers. */
+	uint64_t told_size;
+	uint64_t readers_size; /* of the version that readers have */
 	/* The time of a folder: when this mount made it, or a name in it was made, removed or
 	 * changed last, on the wall clock; 0: not yet.  Without a lock, too. */
 	atomic_int_fast64_t changed_ns;

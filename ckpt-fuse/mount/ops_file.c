@@ -133,7 +133,7 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	struct writing *w = writer_of(req, fi->fh, &err);
 	struct ckpt_mount *m = mount_of(req);
 	struct handle *h = handle_get(&m->handles, fi->fh);
-	/* Where the kernel takes the end for is where it was when it asked last. */
+	/* With O_APPEND the kernel's `off` is the end as it last heard; it may have moved. */
 	uint64_t at = fi->flags & O_APPEND ? WRITING_AT_END : (uint64_t)off;
 	int64_t begun_ns = ckpt_phase_begin_call(&m->saves);
 	int rc;

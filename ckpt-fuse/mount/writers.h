@@ -63,8 +63,8 @@ void writers_disown(struct handle *h);
 /* With the node's lock: have its file open to be written. */
 int writers_begin_now(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 		      struct error *err) MUST_CHECK;
-/* The kernel is told to look the name of such a node up again, which it does once: have it
- * find a file that can be changed.  With no lock. */
+/* When writers_begin_now() said -ESTALE or -ENOENT, the kernel looks the name up once more: open
+ * the node that it will find for writing.  With no lock. */
 void writers_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
 			     bool is_new);
 /* A reader of what its writers have is released. */

@@ -22,8 +22,8 @@ struct cached_room {
 	TAILQ_ENTRY(cached_room) link;
 	uint64_t owner, key;
 	unsigned int uses;
-	unsigned int loaders[SOURCE_COLD + 1]; /* who claimed it, while it has
-	                                        * no data */
+	/* By priority: how many claimed it, while it has no data. */
+	unsigned int loaders[SOURCE_COLD + 1];
 };
 
 TAILQ_HEAD(room_list, cached_room);

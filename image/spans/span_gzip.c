@@ -142,7 +142,7 @@ static bool find_used(struct span_gzip *g)
 	return true;
 }
 
-static int end_place(struct span_gzip *g, struct error *err)
+static int finish_span(struct span_gzip *g, struct error *err)
 {
 	bool is_whole = g->input.len >= INPUT_MAX;
 
@@ -195,7 +195,7 @@ static int take_input(struct span_gzip *g, const uint8_t *in, size_t n,
 	if (buf_append(&g->input, in, n < room ? n : room) < 0)
 		return error_nomem(err);
 	return g->plain - g->place >= WINDOW || g->input.len == INPUT_MAX
-		       ? end_place(g, err)
+		       ? finish_span(g, err)
 		       : 0;
 }
 
@@ -218,7 +218,7 @@ static int read_header(struct span_gzip *g, const uint8_t **in, size_t *in_len,
 /* Behind the last block. */
 static int end_blocks(struct span_gzip *g, struct error *err)
 {
-	int rc = g->has_place ? end_place(g, err) : 0;
+	int rc = g->has_place ? finish_span(g, err) : 0;
 
 	g->part = MEMBER_TRAILER;
 	g->n_trailer = 0;

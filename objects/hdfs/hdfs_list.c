@@ -212,7 +212,7 @@ struct put_names {
 	bool failed;
 };
 
-static bool is_of(const char *name, const char *life)
+static bool is_put_of_process(const char *name, const char *life)
 {
 	size_t len = life ? strlen(life) : 0;
 
@@ -223,7 +223,7 @@ static int keep_put(void *arg, const struct hdfs_status *st)
 {
 	struct put_names *p = arg;
 
-	if (!*st->suffix || !is_of(st->suffix, p->life) ||
+	if (!*st->suffix || !is_put_of_process(st->suffix, p->life) ||
 	    !object_is_old(st->modified_ms, p->before_ms))
 		return 0;
 	p->failed = buf_printf(&p->names, "%s/%s", STORE_TMP, st->suffix) < 0 ||

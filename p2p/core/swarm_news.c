@@ -277,7 +277,7 @@ static void tell_log(const struct swarm *s, struct peer *p,
 	}
 }
 
-static bool is_promised(const struct swarm *s, uint32_t piece)
+static bool is_read_from_origin(const struct swarm *s, uint32_t piece)
 {
 	uint16_t i = s->pieces[piece].flight;
 
@@ -292,7 +292,7 @@ static void tell_promises(const struct swarm *s, struct peer *p,
 	for (; p->told_promises < s->promised; p->told_promises++) {
 		uint32_t piece = s->promises[p->told_promises % LOG_PROMISES];
 
-		if (is_promised(s, piece) && is_news(s, p, piece) &&
+		if (is_read_from_origin(s, piece) && is_news(s, p, piece) &&
 		    !news_tell(ret->promised, &ret->n_promised, piece))
 			return;
 	}

@@ -236,8 +236,8 @@ static struct right *right_find(const struct link *l, const struct p2p_image *i)
 	return NULL;
 }
 
-static int not_revoked(const struct p2p *p, const struct digest *image,
-		       const char *node, struct error *err)
+static int check_not_revoked(const struct p2p *p, const struct digest *image,
+			     const char *node, struct error *err)
 {
 	if (revoked_has(p->revoked, image, node))
 		return error_set(err, EACCES, "capability: it was revoked");
@@ -284,7 +284,7 @@ int rights_prove(const struct link *l, const struct digest *swarm,
 	if (rc == 0)
 		rc = is_of_swarm(&c, swarm, err);
 	if (rc == 0)
-		rc = not_revoked(p, &c.image, node, err);
+		rc = check_not_revoked(p, &c.image, node, err);
 	if (rc == 0)
 		*ret_until = c.not_after;
 	return rc;
@@ -315,7 +315,8 @@ bool rights_hold(const struct link *l, const struct p2p_image *i, int64_t now_s)
 	if (!l->p->keys)
 		return true;
 	return r && now_s < r->until &&
-	       not_revoked(l->p, &i->image, net_peer(l->net)->name, NULL) == 0;
+	       check_not_revoked(l->p, &i->image, net_peer(l->net)->name,
+				 NULL) == 0;
 }
 
 /* Why a right does not hold any more. */

@@ -74,7 +74,7 @@ void wants_init(struct p2p_image *i);
 /* Want as many of the reader's blocks as memory has room for: the next one, and some
  * ahead of it. */
 void want_ahead(struct reader *r);
-/* The reader has taken so much that another look is worth while. */
+/* Is want_ahead() worth calling: all that was wanted was taken, or half of what is ahead? */
 bool want_more(const struct reader *r);
 /* ... that the cache has lost: its bytes are brought, whatever the cache says. */
 void want_again(struct reader *r, size_t index);

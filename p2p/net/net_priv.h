@@ -70,7 +70,7 @@ struct conn;
 
 /* How bytes move: plain or TLS.  Results: bytes, or -errno; -EAGAIN: later. */
 struct conn_io {
-	/* Go on with what comes before the first byte; 0 done. */
+	/* Go on with the handshake (TLS; plain: none).  0: it is done; -EAGAIN: later. */
 	int (*secure)(struct conn *c, struct error *err);
 	/* 0 at the end.  `b` may be used after `a` is full. */
 	ssize_t (*recv)(struct conn *c, void *a, size_t n_a, void *b,

@@ -44,7 +44,8 @@ struct lease {
 	uint32_t next; /* of the piece, or of those that are free */
 	struct tracker_link by_end; /* sorted by `ends` */
 	uint64_t call;              /* in which it was given */
-	uint64_t queue;             /* bytes the holder was to read by then */
+	uint64_t
+		queue; /* bytes the holder had under lease when this one was given */
 	int64_t since, ends;
 };
 

@@ -480,7 +480,7 @@ static int read_content(struct tar *t, struct tar_visitor *v, struct error *err)
 /* -------------------------------------------------------------------- walk --- */
 
 /* containerd removes what has the name of a header for the whole archive. */
-static int check_namesake(struct tar *t, struct error *err)
+static int check_global_name(struct tar *t, struct error *err)
 {
 	struct pax_text last = t->head.name;
 
@@ -516,7 +516,7 @@ static int read_entry(struct tar *t, struct tar_visitor *v,
 		rc = v->headers->put(v->headers, t->used, headers, len, err);
 	if (rc < 0)
 		return rc;
-	rc = check_namesake(t, err);
+	rc = check_global_name(t, err);
 	if (rc < 0)
 		return rc;
 	if (t->head.type == 'g') {

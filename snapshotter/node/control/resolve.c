@@ -99,8 +99,9 @@ int resolve_top(const struct image_name *n, struct oci_store *store,
 	int rc = 0;
 
 	/* The digest that containerd's CRI names is an image's, whose manifest it has just pulled.
-	 * Registries that have a quota count manifests.  Where it is not to be read,
-	 * the artifacts are asked for beside it, a round trip earlier. */
+	 * Registries that have a quota count manifests, so containerd's copy is taken where there
+	 * is one.  Either way the list of artifacts is asked for at once; as a guess when
+	 * nothing says yet that the registry has the image. */
 	is_here = n->of_image && content_get_manifest(containerd_root,
 						      &n->digest, &r.manifest);
 	if (n->of_image)

@@ -295,7 +295,8 @@ static int read_texts(const struct offer_look *l, struct offer_found *f,
 			      config, &f->artifact, err);
 }
 
-/* Is it of this image, whose config says which snapshots it may be? */
+/* Fetch the image's config, and check that the artifact is of this image and of its layers
+ * (chain IDs). */
 static int check_image(const struct offer_look *l, struct artifact *a,
 		       struct error *err)
 {

@@ -84,8 +84,8 @@ static void tell_event(struct start_events *e, const char *why)
 	e->is_told = true;
 }
 
-/* Lock held.  That of the namespace, which is what a job of a pod's begins with; all
- * that root starts are one.  NULL: no memory. */
+/* Lock held.  The share of the job's namespace (before the '/'); jobs without a '/' share
+ * one.  NULL: no memory. */
 static struct events_share *share_of(struct start_events *e, const char *job)
 {
 	const char *slash = strchr(job, '/');
