@@ -209,7 +209,7 @@ bool cache_mount_is_live(struct cache *c, const char *name)
 	bool is_broken;
 	int rc;
 
-	/* The image of such a one may be another by now, or gone. */
+	/* A broken mount's image may be another by now, or gone. */
 	(void)pthread_mutex_lock(&c->mounts_lock);
 	m = *find_mount(c, name);
 	is_broken = m && m->is_broken;

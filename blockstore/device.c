@@ -70,7 +70,7 @@ int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 		dev->map = map;
 		for (size_t i = 0; i < STREAMS; i++)
 			atomic_init(&dev->marks[i], SIZE_MAX);
-		/* They do until some did not. */
+		/* Guesses count as helpful until some were not. */
 		for (size_t i = 0; i < GUESSES / 2; i++)
 			atomic_init(&dev->guesses[i].helps, true);
 		init_watch(dev);

@@ -380,7 +380,7 @@ int device_fetch_list(struct device *d, const struct device_list *list,
 		rc = places_get(d, &r.places, err);
 	if (rc < 0 || list->n == 0)
 		return rc;
-	/* Those between the ones that are asked for need pieces too. */
+	/* Blocks between those that are asked for need pieces, too. */
 	if (n_pieces > r.places->n)
 		n_pieces = r.places->n;
 	r.first = first = malloc(r.places->n * sizeof(*first));

@@ -70,7 +70,8 @@ struct pending {
 	int rc;           /* first failure */
 	struct error err;
 	pthread_cond_t progress; /* device_fetch_list(): a piece is done */
-	struct piece_list done;  /* ... which its caller has not seen yet */
+	struct piece_list
+		done; /* pieces that are done and its caller has not seen */
 	size_t n_pieces;
 	struct block_wait pieces[];
 };
@@ -78,8 +79,8 @@ struct pending {
 struct flight {
 	struct flight *hnext;
 	struct block b;
-	struct device *dev; /* whose source brings it ... */
-	size_t index;       /* ... and its entry in that device's map */
+	struct device *dev; /* whose source brings the block */
+	size_t index;       /* of the block in that device's map */
 	TAILQ_ENTRY(flight) queue;
 	struct piece_list pieces;
 	struct transfer *transfer; /* NULL while queued */
@@ -128,10 +129,11 @@ struct fetcher {
 	pthread_cond_t quiet;  /* a device lost a read or a transfer */
 	pthread_cond_t copied; /* nobody copies from a flight's data any more */
 	bool stop;
-	unsigned int n_idle;      /* threads that wait for work */
-	unsigned int n_bulk;      /* transfers that no reader asked for ... */
-	unsigned int max_bulk;    /* ... their bound: the rest is for readers */
-	uint64_t n_ranges;        /* numbers given so far */
+	unsigned int n_idle; /* threads that wait for work */
+	unsigned int n_bulk; /* transfers that no reader asked for */
+	unsigned int
+		max_bulk;  /* bound of n_bulk: other threads are for readers */
+	uint64_t n_ranges; /* numbers given so far */
 	unsigned int n_awaited;   /* transfers that readers wait for */
 	bool has_guests;          /* detour_watch() was called */
 	int64_t look_ns, trim_ns; /* share_look(), trimming; 0: not due */
@@ -175,9 +177,9 @@ struct device {
 	/* With the fetcher's lock: */
 	size_t n_reads; /* pendings */
 	size_t n_transfers;
-	unsigned int n_urgent;  /* of these, begun for readers ... */
-	unsigned int n_awaited; /* ... and awaited by some now */
-	unsigned int n_bulk;    /* those that no reader asked for */
+	unsigned int n_urgent;  /* transfers begun for readers */
+	unsigned int n_awaited; /* transfers that a reader awaits now */
+	unsigned int n_bulk;    /* transfers that no reader asked for */
 	int64_t hangs_until; /* till then one place for bulk, others go first */
 	int64_t widen_ns, narrow_ns; /* `width` changes not before */
 	/* Looked at without the lock: requests of a list at once; and that it

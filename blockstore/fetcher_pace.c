@@ -157,7 +157,8 @@ static void fetcher_pace_widen(struct device *dev)
 		atomic_store(&dev->width, width + 1);
 }
 
-/* Those that began when there were more are under way still: not again at once. */
+/* Transfers that began while there were more places are under way still, so the width is not
+ * narrowed again at once. */
 static void fetcher_pace_narrow(struct device *dev, int64_t now)
 {
 	unsigned int width = atomic_load(&dev->width);

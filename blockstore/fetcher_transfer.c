@@ -214,8 +214,8 @@ static int transfer_put(struct block_sink *sink, size_t index, const void *data,
 	rc = cache_put(f->cfg.cache, &t->blocks[index], data, why, &put_err);
 	(void)pthread_mutex_lock(&f->lock);
 	flight_end_early(f, fl);
-	/* Those who came since: the flight stands for the block until the
-	 * cache answers for it. */
+	/* Readers may have come since: the flight stands for the block until
+	 * the cache answers for it. */
 	(void)flight_deliver(f, fl, data);
 	flight_kept(fl, rc, &put_err);
 	flight_drop(f, fl);

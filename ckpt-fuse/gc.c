@@ -47,8 +47,8 @@ struct collection {
 	struct seen_manifest *seen;
 	struct name_list
 		fresh; /* paths of files whose manifests are to be read */
-	struct name_list hidden; /* plain objects of the last list ... */
-	struct name_list tags;   /* ... and which versions of them */
+	struct name_list hidden; /* plain objects of the last list */
+	struct name_list tags;   /* versions of the objects of `hidden` */
 	bool is_moving;    /* this list was not all, or may not have been */
 	int64_t before_ms; /* only what is older; the store's clock */
 };

@@ -92,7 +92,7 @@ uint64_t segment_column_size(const struct manifest *m,
 #define COLUMN_NAME_MAX 64
 void column_name(const struct ckpt_segment *s, uint32_t column,
 		 char out[COLUMN_NAME_MAX]);
-/* The other way round: the ID in a column's name; false when it is no such name. */
+/* The ID in a column's name; false when it is no name of a column. */
 bool column_parse(const char *name, uint8_t ret_id[SEGMENT_ID]);
 
 /* An empty object beside the columns, which says since when nobody has named them. */

@@ -446,8 +446,8 @@ int ckpt_remove(struct object_store *s, const char *path, struct error *err)
 struct names_listing {
 	struct ckpt_entry *entries; /* without names, until all are there */
 	size_t n, cap;
-	struct buf text; /* the names, one behind the other ... */
-	size_t *at;      /* ... and where in it each is */
+	struct buf text; /* the names, one behind the other */
+	size_t *at;      /* where in `text` each name is */
 	size_t at_cap;
 	size_t skip; /* bytes of the folder in each name */
 	size_t most;

@@ -206,7 +206,7 @@ static void take_back(struct ckpt_writer *w, const struct ckpt_segment *s)
 	}
 }
 
-/* Those that were committed, or are to be: an error may have been of the last one. */
+/* Remove all that was committed or is to be, since the error may have come after the commit. */
 static void take_all_back(struct ckpt_writer *w)
 {
 	if (w->is_sent)

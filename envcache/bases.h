@@ -20,8 +20,8 @@ struct env_base {
 };
 void env_base_of(const struct env_snapshot *snap, struct env_base *ret);
 
-/* Those of the snapshots that were put last which have most of the key's items in common;
- * one that cannot be read is passed over. */
+/* Choose, of the snapshots that were put last, those that have most of the key's items in common;
+ * a snapshot that cannot be read is passed over. */
 int env_bases_choose(struct object_store *s, const struct env_key *key,
 		     struct env_base ret[ENV_BASES_MAX], size_t *ret_n,
 		     struct error *err) MUST_CHECK;

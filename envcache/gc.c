@@ -181,7 +181,7 @@ static enum env_gc_fate fate_of(const struct env_gc *gc,
 	return gc->kept_bytes > gc->keep_bytes ? ENV_GC_SPACE : ENV_GC_IN_USE;
 }
 
-/* Those used longest ago go first. */
+/* Snapshots used longest ago are removed first. */
 static int remove_expired(struct collector *c, struct error *err)
 {
 	struct env_gc *gc = c->gc;

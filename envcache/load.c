@@ -37,7 +37,7 @@ static int map_file(const char *path, struct mapped_file *ret,
 	return 0;
 }
 
-/* Make damage of an error of a check: no capture writes such a thing. */
+/* Report a failed check (-EINVAL) as damage: no capture writes what fails it. */
 static int note_damage(int rc, const char *what, struct error *err)
 {
 	if (rc != -EINVAL)

@@ -92,7 +92,7 @@ static int refuse_volume(const char *path, struct error *err)
 			 path);
 }
 
-/* Those that the command cannot change are none of its targets. */
+/* A folder that the command cannot change is no target. */
 static int add_folder(struct found *f, const char *path, struct error *err)
 {
 	AUTO_FREE char *real = realpath(path, NULL);

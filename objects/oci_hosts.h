@@ -70,8 +70,8 @@ void oci_hosts_end_wait(struct oci_hosts *h, unsigned int wait);
 
 #define OCI_HOSTS_SILENT_NS INT64_C(3000000000)
 
-/* A host of which such requests have had no byte for OCI_HOSTS_SILENT_NS: for how long,
- * how many, and what the one that waits longest is for.  Otherwise as oci_hosts_get(). */
+/* A host that has sent no byte to requests that wait for OCI_HOSTS_SILENT_NS: for how long,
+ * to how many, and what the one that waits longest is for.  Otherwise as oci_hosts_get(). */
 bool oci_hosts_get_silent(struct oci_hosts *h, size_t k, int64_t now_ns,
 			  char host[OCI_HOST_ROOM], int64_t *ret_ns,
 			  struct error *ret_why);

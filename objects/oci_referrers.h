@@ -19,8 +19,8 @@ struct oci_referrers {
 	/* The list is a guess: the registry may have said no more than that it has not
 	 * the subject, yet. */
 	bool is_doubtful;
-	/* They are listed by a tag, and are untagged themselves for all that the
-	 * registry knows. */
+	/* The referrers are listed by a tag of their subject: for the registry they are
+	 * untagged manifests. */
 	bool is_by_tag;
 };
 void oci_referrers_fini(struct oci_referrers *r);

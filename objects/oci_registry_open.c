@@ -206,7 +206,7 @@ int oci_registry_new(const struct oci_ref *ref, const struct oci_config *cfg,
 		r->n_mirrors += rc == 0;
 		if (rc == 0) {
 			r->mirrors[i]->is_mirror = true;
-			/* They were shown to the registry itself. */
+			/* Logins were shown to the registry, and are not for its mirrors. */
 			r->mirrors[i]->cfg.logins = NULL;
 		}
 	}

@@ -47,7 +47,7 @@ struct db_statement {
 	const char *types; /* of its columns: 'i', 't', 'b'; "" without rows */
 };
 
-/* Those of one owner. */
+/* Statements of one owner: a sql_*.c. */
 struct db_statements {
 	const struct db_statement *list;
 	size_t n;

@@ -216,8 +216,8 @@ static int set_session(struct pg_conn *p, struct error *err)
 	return run_script(&p->base, sql, err);
 }
 
-/* Those of locks and of silence stay: who keeps others waiting, or is gone, does so no longer
- * in a statement that may last. */
+/* The timeouts of locks and of silence stay, also for a statement that may last: a client that
+ * is gone, or keeps others waiting, must not do so for longer. */
 static int set_timeout(struct db_conn *c, int64_t ns, struct error *err)
 {
 	struct pg_conn *p = pg_of(c);

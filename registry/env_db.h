@@ -68,7 +68,7 @@ struct env_lease_wish {
 int env_db_take(struct db *db, const struct env_name *n,
 		const struct env_lease_wish *w, int64_t *ret_generation,
 		struct error *err) MUST_CHECK;
-/* These return 1; 0: the lease of that generation is not the caller's any more. */
+/* The next functions return 1; 0: the lease of that generation is not the caller's any more. */
 int env_db_renew(struct db *db, const struct env_name *n, int64_t generation,
 		 struct error *err) MUST_CHECK;
 int env_db_drop(struct db *db, const struct env_name *n, int64_t generation,
@@ -78,7 +78,7 @@ int env_db_drop(struct db *db, const struct env_name *n, int64_t generation,
 int env_db_publish(struct db *db, const struct env_name *n, int64_t generation,
 		   const struct env_published *p, struct error *err) MUST_CHECK;
 
-/* These return how many they concerned: 0 or 1. */
+/* The next functions return how many keys they changed: 0 or 1. */
 int env_db_used(struct db *db, const struct env_name *n, const char *capture,
 		struct error *err) MUST_CHECK;
 int env_db_bad(struct db *db, const struct env_name *n, const char *capture,

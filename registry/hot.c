@@ -398,7 +398,7 @@ static int fill_slot(struct hot *h, struct slot *slot, const struct start *s,
 	pthread_mutex_lock(&h->lock);
 	slot->busy = false;
 	slot->tries++;
-	/* Those who wait may merge it themselves. */
+	/* Without a merge here there is no error to share: those who wait may merge it themselves. */
 	slot->error = may_merge ? why : (struct error)ERROR_INIT;
 	if (rc < 0 && err)
 		*err = why;

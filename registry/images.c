@@ -169,7 +169,7 @@ static json_t *start_json(const struct image_start_row *r, json_t *start)
 			      "peer_bytes", (json_int_t)r->peer_bytes,
 			      "origin_bytes", (json_int_t)r->origin_bytes);
 
-	/* Those of all together are told once. */
+	/* The missed files of all starts together are in the answer once. */
 	(void)json_object_del(start, "missed_files");
 	if (json_object_update(o, start) == 0)
 		return o;

@@ -288,7 +288,7 @@ static int stages_by_index(struct scale_stage *a, struct scale_stage *b)
 	return (a->index > b->index) - (a->index < b->index);
 }
 
-/* Those that most starts have, in the order in which they came. */
+/* Choose the stages that most starts have, in the order in which they came. */
 static void choose_stages(struct scale_sums *s, uint32_t *places)
 {
 	struct scale_stage *g;

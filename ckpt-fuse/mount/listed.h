@@ -57,7 +57,7 @@ bool listed_find(struct listed *t, const char *folder, const char *name,
  * first, then more and more, so that no more than twice as many are asked for as are
  * wanted. */
 size_t listed_n_striped(struct listed *t, const char *folder) MUST_CHECK;
-/* Such files from the name on, `most` of them at most; how many they are. */
+/* Striped files of the list from the name on, `most` at most; returns how many they are. */
 size_t listed_striped(struct listed *t, const char *folder, const char *from,
 		      int64_t now_ns, struct listed_striped *ret,
 		      size_t most) MUST_CHECK;
@@ -66,7 +66,7 @@ size_t listed_striped(struct listed *t, const char *folder, const char *from,
 void listed_tell(struct listed *t, const char *folder,
 		 const struct listed_striped *file, const struct ckpt_stat *st,
 		 int64_t asked_ns);
-/* Did such a list show anything in it?  Then it is one. */
+/* Did a young list of `folder` show anything in it?  Then it is a folder. */
 bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,
 		       int64_t *ret_asked_ns) MUST_CHECK;
 /* The store was asked for a name, which is there. */

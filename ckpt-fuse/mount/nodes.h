@@ -249,7 +249,7 @@ void nodes_end_change(struct nodes *t, uint64_t request);
 typedef void nodes_fn(void *arg, struct ckpt_node *n);
 void nodes_each(struct nodes *t, const struct ckpt_node *parent, nodes_fn *fn,
 		void *arg);
-/* node_path() for such a function. */
+/* node_path() for a function that nodes_each() calls. */
 int nodes_path_locked(const struct ckpt_node *n, struct buf *out) MUST_CHECK;
 
 #endif

@@ -172,8 +172,8 @@ void ops_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 
 	/* Without --close=buffered all that was answered is durable. */
 	(void)nodes_wait_commits(&m->nodes, NULL, true);
-	/* Those that a predecessor had closed are among them.  All who ask are told, until the
-	 * files are replaced or removed: a checkpoint is as incomplete for the second. */
+	/* Lost files of a predecessor count, too.  Every caller gets the error, until the files are
+	 * replaced or removed: the checkpoint stays incomplete after the first one was told. */
 	n_lost = atomic_load(&m->nodes.n_lost);
 	if (n_lost)
 		rc = error_set(

@@ -90,7 +90,7 @@ static int have_any_unit(struct writing *w, struct error *err)
 	return rc;
 }
 
-/* They stay staged: they may be written again. */
+/* Units that were sent stay staged, since they may be written again. */
 static int send_staged(struct writing *w, struct error *err)
 {
 	uint64_t n;

@@ -55,7 +55,7 @@ static const char *inner_slash(const struct tag_list *l, const char *name)
 	return l->deep ? NULL : strchr(name + len + (len > 0), '/');
 }
 
-/* Those that lie in one folder mostly follow each other. */
+/* Names of one folder mostly follow each other, so the last folder alone is compared. */
 static int add_folder(struct tag_list *l, const char *name, size_t len)
 {
 	const char *last = l->n_folders ? l->folders[l->n_folders - 1] : NULL;

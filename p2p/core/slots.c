@@ -59,7 +59,7 @@ struct slots {
 	struct slot_waiter *waiters, *unused;
 	unsigned int demand_busy, bulk_busy;
 	unsigned int n_late; /* of both; LATE_MOST at most */
-	/* Those that are busy, and those that are late. */
+	/* Answers that are being sent, and those that are late. */
 	struct slot_sending sending[2 * SLOTS_MAX + LATE_MOST];
 	int64_t hot_asked; /* when it was last; 0: never */
 	int64_t usual_ns;  /* of an answer; the configured one till one ended */

@@ -17,8 +17,9 @@
  */
 struct slots_config {
 	unsigned int bulk, demand; /* answers at once: 8 and 4 */
-	unsigned int queued;       /* requests that may wait, of one peer */
-	unsigned int waiting;      /* ... of all peers, with one priority */
+	unsigned int queued;       /* requests of one peer that may wait */
+	unsigned int
+		waiting; /* requests of all peers that may wait, by priority */
 	/* Answers with the same piece at once, where nobody waits: 2.  Who asks
 	 * then gets it later from those who get it now, and the piece spreads
 	 * as fast as there are more who have it, not as one uplink allows.  With

@@ -162,7 +162,7 @@ void swarm_drop(struct swarm *s, uint32_t piece);
 
 /* A piece that is about to be here is a peer's, whoever is said to have brought it. */
 void swarm_doubt(struct swarm *s, uint32_t piece);
-/* Those of the range that are here are verified now, with all that they are part of. */
+/* Pieces of the range that are here are verified now, with all that they are part of. */
 void swarm_vouch(struct swarm *s, struct swarm_range r);
 
 /* A neighbour takes part; `peer` is 0..SWARM_PEERS_MAX-1 and free.  The host

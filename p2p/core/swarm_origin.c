@@ -10,7 +10,7 @@
 #include "p2p/core/swarm_parts_priv.h"
 
 #define RUN_MAX 16u          /* pieces next to each other in one call */
-#define RUN_BYTES (1u << 20) /* ... but no more than this */
+#define RUN_BYTES (1u << 20) /* bytes of one call at most */
 #define WINDOW_STEP 64u
 #define OFFERED_MIN 16u /* pieces */
 #define LEASE_TIMES 4   /* a lease's time, until it is given up here too */

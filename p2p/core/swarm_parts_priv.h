@@ -88,7 +88,7 @@ void peer_refused_again(struct swarm *s, unsigned int peer, int64_t now);
 /* swarm_others.c */
 /* Pieces that `peer` could send in the place of `piece`, rarest first. */
 void others_choose(struct swarm *s, struct piece_flight *f);
-/* They can be asked for again. */
+/* Have the pieces of others_choose() be asked for again. */
 void others_release(struct swarm *s, struct piece_flight *f);
 
 /* swarm_origin.c */

@@ -146,7 +146,7 @@ static void on_down(void *arg, struct net_link *net, const struct error *why)
 	serve_drop(l, NULL);
 	rights_drop(l, NULL);
 	retry_drop(l, NULL);
-	/* Those still read the disk. */
+	/* Uploads that are left still read the disk. */
 	while ((u = LIST_FIRST(&l->uploads))) {
 		LIST_REMOVE(u, by_link);
 		u->l = NULL;

@@ -167,9 +167,9 @@ bool member_may_be_told(const struct member *m)
 	return !m->is_vouched && !m->link && m->failures;
 }
 
-/* A place for such a word: a free one, or that of a member that could not be reached;
- * KNOWN_MAX: there is none.  Names that a neighbour made up leave places for those of the
- * tracker, and take none that those have. */
+/* A place for a member that is known by `word`: a free one, or that of a member that could not
+ * be reached; KNOWN_MAX: there is none.  Names that a neighbour made up leave places for those
+ * of the tracker, and take none that those have. */
 static size_t known_place(const struct p2p_image *i, enum member_word word)
 {
 	size_t max = word < WORD_GIVEN ? KNOWN_MAX / 2 : KNOWN_MAX;

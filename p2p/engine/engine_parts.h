@@ -49,8 +49,8 @@ struct image_neighbours {
 	struct neighbour *peers[SWARM_PEERS_MAX];
 	unsigned int n;
 	uint8_t *asked; /* enum source_priority of each piece's last question */
-	int64_t introduced;   /* when they were told of each other ... */
-	bool is_news;         /* ... and that one came since */
+	int64_t introduced;   /* when the neighbours were told of each other */
+	bool is_news;         /* a neighbour came since `introduced` */
 	bool has_quarantined; /* one of them is to leave */
 	int64_t met;          /* when the first came; 0: none did */
 	/* As struct p2p_progress; read by any thread. */
@@ -116,9 +116,10 @@ struct image_calls {
 	int64_t called;           /* when the last one began */
 	bool has_waited;          /* for others, with what it asks */
 	bool is_alone;            /* the tracker knows nobody else */
-	const struct swarm_grant *granted; /* being told to the core ... */
-	bool *is_read;                     /* ... and what it reads of it */
-	int64_t interval;                  /* to the next, at the latest */
+	const struct swarm_grant
+		*granted;   /* the answer that the core is told now */
+	bool *is_read;      /* which of `granted` the core reads */
+	int64_t interval;   /* to the next, at the latest */
 	int64_t full_until; /* the tracker has no room for its leases */
 };
 

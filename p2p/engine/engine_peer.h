@@ -70,10 +70,10 @@ struct neighbour {
 	LIST_ENTRY(neighbour) by_link;
 	struct link *l;
 	struct p2p_image *i;
-	unsigned int peer;      /* its number in the swarm */
-	uint64_t noted_bytes;   /* that it brought, of which givers know */
-	uint64_t serial;        /* no two have the same */
-	int64_t quarantine_ns;  /* it is to leave for so long; 0 */
+	unsigned int peer;    /* its number in the swarm */
+	uint64_t noted_bytes; /* that it brought, of which givers know */
+	uint64_t serial;      /* no two have the same */
+	int64_t quarantine_ns; /* the neighbour is to leave for so long; 0: it stays */
 	const char *quarantine; /* why */
 };
 
@@ -263,11 +263,12 @@ struct member *member_know(struct p2p *p, const struct net_node *node,
 /* May hearsay say anew where it is?  Not of one that is reached, and of none whose
  * address a tracker or it itself gave. */
 bool member_may_be_told(const struct member *m);
-/* ... and that he takes part in the image. */
+/* Note that the member takes part in the image. */
 void member_takes_part(struct member *m, struct p2p_image *i,
 		       enum member_word word);
 bool member_is_known(const struct member *m, struct p2p_image *i);
-/* ... by the word of somebody who knows of this image, so that it may be shown it. */
+/* Is the member known by the word of somebody who knows of this image, so that it may be shown
+ * the image? */
 bool member_is_of_image(const struct member *m, struct p2p_image *i);
 void members_forget(struct p2p_image *i);
 /* Connect to as many as are missing. */

@@ -13,8 +13,8 @@
 #include "p2p/tracker/tracker_client.h"
 
 #define RENEW_S 300 /* before a right ends, or a quarter of its time */
-#define LOST_S 1    /* until a right that was not given is asked for ... */
-#define LOST_DOUBLINGS 6u /* ... again, doubled so often at most */
+#define LOST_S 1    /* until a right that was not given is asked for again */
+#define LOST_DOUBLINGS 6u /* of LOST_S, at most */
 /* For what the origin says of a right: without it a tracker that wants it says no. */
 #define PERMIT_NS (10 * NS_PER_S)
 #define REVOKED_NS (60 * NS_PER_S)

@@ -114,7 +114,7 @@ void tracker_wait(struct p2p_image *i, int64_t ns)
 	i->calls.leases.origin_wait_ns = ns;
 }
 
-/* Those that were not told after all. */
+/* Keep the ended leases of a call that failed: the tracker was not told of them. */
 static void keep_ended(struct p2p_image *i, const struct leases *old)
 {
 	struct leases *l = &i->calls.leases;
@@ -319,8 +319,8 @@ static void announce_done(struct work *w)
 		}
 		tell_leases(i, c, now);
 		tracker_arm(i, next_call(i));
-		/* They go with the next call, and are no reason for one: it may
-		 * be long until somebody answers. */
+		/* Ended leases go with the next call, and are no reason for one: it
+		 * may be long until a tracker answers. */
 		if (c->rc < 0)
 			keep_ended(i, &c->leases);
 		image_settle(i);
@@ -377,7 +377,7 @@ static void announce_fill(struct p2p_image *i, struct engine_call *c)
 		.n_failed = c->leases.n_failed,
 		.origin_wait_ns = c->leases.origin_wait_ns,
 	};
-	/* Those that readers wait for first. */
+	/* Pieces that readers wait for come first. */
 	for (int turn = 0; turn < 2; turn++) {
 		for (size_t k = 0; k < c->leases.n_asks; k++) {
 			const struct ask *a = &c->leases.asks[k];

@@ -35,10 +35,10 @@ struct reader {
 	uint32_t *pieces;
 	struct waiter *waiters;
 	int64_t deadline;
-	size_t next;          /* block that is to be given next */
-	size_t wanted;        /* the first that is not wanted yet */
-	uint64_t ahead;       /* bytes of those between, unpacked ... */
-	uint64_t taken;       /* ... of which the reader took so many since */
+	size_t next;    /* block that is to be given next */
+	size_t wanted;  /* the first that is not wanted yet */
+	uint64_t ahead; /* unpacked bytes from `next` to `wanted` */
+	uint64_t taken; /* bytes that the reader took since want_ahead() */
 	pthread_mutex_t lock; /* all below */
 	pthread_cond_t progress;
 	struct bytes **bytes;
@@ -76,7 +76,7 @@ void wants_init(struct p2p_image *i);
 void want_ahead(struct reader *r);
 /* Is want_ahead() worth calling: all that was wanted was taken, or half of what is ahead? */
 bool want_more(const struct reader *r);
-/* ... that the cache has lost: its bytes are brought, whatever the cache says. */
+/* Want a block that the cache has lost: its bytes are brought, whatever the cache says. */
 void want_again(struct reader *r, size_t index);
 /* Wait again for what a reader that failed has not got. */
 void want_rest(struct reader *r);

@@ -93,7 +93,7 @@ struct net_events {
 	 * now. */
 	void (*opened)(void *arg, struct net_link *l,
 		       const struct digest *image);
-	/* ... it refused, or does not take part any more.  What was asked and
+	/* The other side refused the image, or takes part in it no more.  What was asked and
 	 * wanted of the image is over; to take part again, open it again. */
 	void (*closed)(void *arg, struct net_link *l,
 		       const struct digest *image, enum swarm_refusal why);
@@ -187,7 +187,7 @@ const struct net_node *net_self(const struct net *n);
 int net_check_files(const char *node, const char *ca_file,
 		    const char *cert_file, const char *key_file,
 		    struct error *err) MUST_CHECK;
-/* ... certificates to trust somebody by? */
+/* Does the file have a certificate of an authority that is good today? */
 int net_check_ca(const char *ca_file, struct error *err) MUST_CHECK;
 /* Certificates as they are on disk now, for handshakes from now on. */
 int net_reload(struct net *n, struct error *err) MUST_CHECK;
@@ -270,7 +270,7 @@ struct net_body {
 void net_send(struct net_link *l, const struct net_piece *p,
 	      enum source_priority priority, const struct net_body *body,
 	      uint64_t tag);
-/* These take part in the image. */
+/* Tell the other side that these nodes take part in the image. */
 void net_members(struct net_link *l, const struct digest *image,
 		 const struct net_node *nodes, size_t n);
 

@@ -36,7 +36,7 @@ struct net_image {
 	uint16_t alias, their_alias;
 	uint32_t open_req, their_req; /* of the OPENs */
 	bool asked;                   /* we sent OPEN, and it was not refused */
-	bool let_in;                  /* ... and it was accepted */
+	bool let_in;                  /* our OPEN was accepted */
 	bool theirs;                  /* their OPEN was accepted */
 	bool told;                    /* opened() was called */
 };

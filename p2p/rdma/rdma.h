@@ -120,7 +120,7 @@ struct rdma_stats {
 	uint64_t opened_total, failed_total, evicted_total, refused_total;
 	uint64_t sent_bytes_total, received_bytes_total;
 	uint64_t fallbacks_total; /* pieces granted that went by TCP */
-	uint64_t stale_total;     /* ... because they were read too late */
+	uint64_t stale_total;     /* pieces of these that were read too late */
 };
 void rdma_get_stats(const struct rdma *r, struct rdma_stats *ret);
 /* Device that was opened, for a log line: "mlx5_0 port 1 gid 3 ...". */

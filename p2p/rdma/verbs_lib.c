@@ -13,7 +13,7 @@ struct verbs {
 	struct verbs_ops ops;
 };
 
-/* Those that the header defines inline, over a table of the device. */
+/* Functions that the header defines inline, over a table of the device. */
 
 static int query_port(struct ibv_context *context, uint8_t port,
 		      struct ibv_port_attr *attr)

@@ -12,7 +12,7 @@
 #define MS ((int64_t)1000000)
 #define SHARE_MIN (MIB / 4) /* of the window, for one node */
 #define READERS_USUAL 16u   /* at the origin at a time */
-/* Those who come again must not drown the tracker: so much for each member. */
+/* Members that call again must not drown the tracker: the pause for each of them. */
 #define RETRY_PER_MEMBER (MS / 10)
 #define SLOWER 4 /* late is who needs so many times as long as the others */
 

@@ -23,7 +23,7 @@ struct tracker_ask {
 	size_t at; /* which of them answered */
 };
 
-/* Those responsible for the image, one after the other, until one answers. */
+/* Ask the trackers that are responsible for the image, one after the other, until one answers. */
 int tracker_ask(struct tracker_client *c, const struct digest *image,
 		struct tracker_ask *a, struct http_response *r,
 		struct error *err) MUST_CHECK;

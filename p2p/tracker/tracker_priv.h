@@ -88,8 +88,8 @@ struct tracker_image {
 	bool is_short;      /* the last one that was looked at had no room */
 	int64_t ns_per_mib; /* that a holder needs, smoothed */
 	int64_t read_since; /* when the newest lease began of which the piece was read */
-	int64_t cut_at;  /* the window was made smaller ... */
-	uint32_t cut_by; /* ... on the word of this slot */
+	int64_t cut_at;  /* when the window was last made smaller */
+	uint32_t cut_by; /* slot of the member on whose word it was */
 };
 
 /* A node's part in an image. */
@@ -108,8 +108,8 @@ struct swarm_member {
 	int64_t ns_per_mib; /* that it needs, smoothed; 0: not known */
 	unsigned int late;  /* leases that ran out, less those that did not */
 	uint64_t late_call;
-	uint64_t flying;    /* bytes leased to it ... */
-	uint64_t counted;   /* ... of these, in the image's */
+	uint64_t flying;  /* bytes leased to it */
+	uint64_t counted; /* part of `flying` that counts in the image's sum */
 	int64_t late_until; /* nothing is leased to it before, for bulk */
 	bool has_leased;
 	struct reader_wait
