@@ -119,7 +119,6 @@ static bool is_sum_over(struct sums *r, int rc, int64_t id,
 	case ENOSPC:
 		return true;
 	case EBUSY:
-	case EIO:
 	case ENOMEM:
 	case EROFS:
 		r->row[r->n_row++] = id;

@@ -1829,7 +1829,7 @@ sys.stdin.read()' "$at" <"$W/end" >"$W/said" 3>&- &
 	# The kernel has it, and knows no such option without SELinux.
 	if [ ! -e /sys/fs/selinux ]; then
 		run -1 "$bootseer" ckpt mount --run="$W/run" --selinux-context=u:r:t:s0 "$STORE" "$M" 3>&-
-		[[ $output == *'--selinux-context: this machine has no SELinux: mount FUSE on '*'Invalid argument'* ]]
+		[[ $output == *'--selinux-context: this machine has no SELinux: '*'mount FUSE on '*'Invalid argument'* ]]
 	fi
 	run -1 "$bootseer" ckpt status --run="$W/run" "$M"
 	[[ $output == *"no mount of 'bootseer ckpt' answers for '$M'" ]]
