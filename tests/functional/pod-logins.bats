@@ -166,8 +166,8 @@ looked_again() { [ "$(grep -c "^get $(secrets evil pull)" "$A/log")" -gt "$1" ];
 	put_pod evil app
 	put_pod evil strange $'\x01bad name'
 	jq -n '{metadata: {name: "odd", creationTimestamp: (now | todate)}, spec: {nodeName: "n1",
-		imagePullSecrets: [{}, {name: "pull"}], containers: [{image: "a b"}, {image: ""}, {image: "r/x"}]},
-		status: {}}' | put "$(pods evil)/odd"
+		imagePullSecrets: [{}, {name: "pull"}], containers: [{image: "a b"}, {image: ""}, {image: "r/x"},
+		{image: "oci:a/b"}, {image: "docker-archive:a/b"}]}, status: {}}' | put "$(pods evil)/odd"
 	put_pod team app
 	wait_logins 1
 	wait_until "$logins_pid" grep -q 'no login can be read of these secrets: evil/pull' "$T/logins.log"
@@ -176,4 +176,9 @@ looked_again() { [ "$(grep -c "^get $(secrets evil pull)" "$A/log")" -gt "$1" ];
 	wait_until "$logins_pid" looked_again "$looks"
 	[ "$(grep -c 'no login can be read' "$T/logins.log")" -eq 1 ]
 	run ! grep -E 'aHVudGVyMg|hunter2' "$T/logins.log" "$T/node.log"
+	# Nor is bootseerd ended by a name that is a folder's or a file's here.
+	put_secret evil pull wrong
+	put_pod evil again
+	wait_logins 2
+	kill -0 "$node_pid"
 }

@@ -57,9 +57,18 @@ static void secret_list_fini(struct secret_list *l)
 static bool parse_pods_image(const char *name, struct oci_ref *ret)
 {
 	AUTO_FREE char *whole = NULL;
+	struct oci_ref ref;
 
-	return registry_name_complete(name, &whole, NULL) == 0 &&
-	       oci_ref_parse(whole, ret, NULL) == 0;
+	if (registry_name_complete(name, &whole, NULL) < 0 ||
+	    oci_ref_parse(whole, &ref, NULL) < 0)
+		return false;
+	/* "oci:a/b" is a folder's name here, and has no host. */
+	if (ref.transport != OCI_TRANSPORT_REGISTRY) {
+		oci_ref_fini(&ref);
+		return false;
+	}
+	*ret = ref;
+	return true;
 }
 
 static int add_secret(struct secret_list *l, json_t *secret, struct error *err)
