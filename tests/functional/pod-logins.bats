@@ -182,3 +182,17 @@ looked_again() { [ "$(grep -c "^get $(secrets evil pull)" "$A/log")" -gt "$1" ];
 	wait_logins 2
 	kill -0 "$node_pid"
 }
+
+# All pairs of a name and an image of such a pod, of 50 KB, took minutes of a processor.
+@test "a pod that names thousands of images and secrets keeps nobody waiting" {
+	start_all
+	put_secret team pull "$CANARY"
+	put_secret evil pull wrong
+	jq -n '{metadata: {name: "much", creationTimestamp: (now | todate)}, spec: {nodeName: "n1",
+		imagePullSecrets: [{name: "pull"}, {name: "s\(range(2500))"}],
+		containers: [{image: "r/x\(range(2500))"}]}, status: {phase: "Pending"}}' | put "$(pods evil)/much"
+	put_pod team app
+	start_logins
+	wait_logins 1
+	grep -q 'pull secrets: images=33 ' "$T/node.log"
+}
