@@ -94,18 +94,19 @@ objects() { awk -v want="$1" 'BEGIN { RS = ORS = "---\n" } $0 ~ want'; } # PATTE
 @test "chart: nodes read the pull secrets that are listed, and no more" {
 	render --set node.podEvents=false --set 'node.pullSecrets[0].namespace=team-a' \
 		--set 'node.pullSecrets[0].names={pull,other}' --set 'node.pullSecrets[1].namespace=team-b' \
-		--set 'node.pullSecrets[1].names={pull}' >"$BATS_TEST_TMPDIR/out"
+		--set 'node.pullSecrets[1].names={pull}' --set 'node.pullSecrets[2].namespace=team-a' \
+		--set 'node.pullSecrets[2].names={other,third}' >"$BATS_TEST_TMPDIR/out"
 	run ! grep '^kind: Cluster' "$BATS_TEST_TMPDIR/out"
 	objects 'kind: Role\n.*name: bootseer-pull-secrets' <"$BATS_TEST_TMPDIR/out" >"$BATS_TEST_TMPDIR/roles"
 	[ "$(grep '^  namespace: ' "$BATS_TEST_TMPDIR/roles")" = $'  namespace: team-a\n  namespace: team-b' ]
 	grep -A9 '^rules:' "$BATS_TEST_TMPDIR/roles" | grep -v -- '^---$\|^#\|^--$' | diff - <(
-		for names in '"pull","other"' '"pull"'; do
+		for names in '"pull","other","third"' '"pull"'; do
 			printf '%s\n' rules: '  - apiGroups: [""]' '    resources: [secrets]' \
 				"    resourceNames: [$names]" '    verbs: [get]' '  - apiGroups: [""]' \
 				'    resources: [pods]' '    verbs: [list, watch]'
 		done)
 	grep -q 'serviceAccountName: bootseer-node' "$BATS_TEST_TMPDIR/out"
-	grep -q 'name: PULL_SECRETS, value: "team-a/pull team-a/other team-b/pull"' "$BATS_TEST_TMPDIR/out"
+	grep -q 'name: PULL_SECRETS, value: "team-a/pull team-a/other team-a/third team-b/pull"' "$BATS_TEST_TMPDIR/out"
 }
 
 # The chart makes an empty secret for its own authority only, and only then the signer may write

@@ -36,6 +36,14 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- include "bootseer.registry.tls" . }}
 {{- end }}
 {{- end }}
+{{- /* Names of node.pullSecrets by namespace, as YAML, each once. */}}
+{{- define "bootseer.node.pullSecrets" -}}
+{{- $all := dict }}
+{{- range .Values.node.pullSecrets }}
+{{- $_ := set $all .namespace (concat (get $all .namespace | default list) .names | uniq) }}
+{{- end }}
+{{- toYaml $all }}
+{{- end }}
 {{- /* The URL that pods ask: (list . URL), URL or that of the chart's service. */}}
 {{- define "bootseer.service" -}}
 {{- $ := first . }}
