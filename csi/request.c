@@ -285,7 +285,7 @@ static int take_context(struct volume_request *r, const char *value,
 				 "csi.bootseer");
 	(void)snprintf(r->selinux_context, sizeof(r->selinux_context), "%.*s",
 		       (int)(is_quoted ? len - 2 : len), value + is_quoted);
-	if (len > sizeof(r->selinux_context) ||
+	if (len >= sizeof(r->selinux_context) ||
 	    !mount_context_is_valid(r->selinux_context))
 		return error_set(err, EINVAL,
 				 "mountOptions: context=%s is none of SELinux",
