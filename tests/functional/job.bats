@@ -181,6 +181,29 @@ has_asked_again() { (($(grep -c bulk_wait fake/calls) > 1)); }
 	wait_for keeps_mapped "$reader" "$T/step/model"
 }
 
+# A reader asks the node before it reads.
+@test "nothing is read ahead for a job that ended before its container was there" {
+	mkdir step fake
+	echo weights >step/model
+	echo '[]' >fake/images.json
+	export BOOTSEER_SOCKET=$T/fake.sock
+	"$fake_node" "$BOOTSEER_SOCKET" "$T/fake" >ready 3>&- &
+	pids+=($!)
+	wait_for grep -q ready ready
+	mkfifo go job
+	exec 7<>go 8<>job
+	sh -c 'read -r x <job' 3>&- 7>&- 8>&- &
+	job=$!
+	"$bootseer" --job-read "$job" 7 "$T/step" 3>&- 8>&- &
+	reader=$!
+	pids+=("$reader")
+	wait_for waits_for_its_container "$reader"
+	echo >&8
+	wait "$job"
+	wait "$reader"
+	[ ! -e fake/calls ]
+}
+
 @test "a checkpoint that is mounted already is read ahead, and stays" {
 	mkdir -p volume/rank3
 	echo weights >volume/rank3/model
