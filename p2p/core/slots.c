@@ -206,21 +206,27 @@ static bool has_late(const struct slots *s, unsigned int peer, bool is_demand)
 	return false;
 }
 
-/* A peer that reads slowly, or not at all, holds no slot that others wait for: its late
- * transfer goes on without one. */
-static void let_late_go(struct slots *s, bool is_demand, int64_t now)
+/* A peer that reads slowly, or not at all, holds no slot that others wait for. */
+static bool is_overdue(const struct slots *s, const struct slot_sending *a,
+		       bool is_demand, int64_t now)
 {
 	int64_t most = SLOW_TIMES * s->usual_ns;
 
 	if (most < LATE_MIN_NS)
 		most = LATE_MIN_NS;
+	return !a->is_late && a->is_demand == is_demand &&
+	       now - a->begun >= most;
+}
+
+/* A transfer that is late goes on without a slot. */
+static void let_late_go(struct slots *s, bool is_demand, int64_t now)
+{
 	for (unsigned int i = 0; i < n_sending(s); i++) {
 		struct slot_sending *a = &s->sending[i];
 
 		if (s->n_late == LATE_MOST)
 			return;
-		if (a->is_late || a->is_demand != is_demand ||
-		    now - a->begun < most)
+		if (!is_overdue(s, a, is_demand, now))
 			continue;
 		a->is_late = true;
 		(*(is_demand ? &s->demand_busy : &s->bulk_busy))--;
@@ -273,7 +279,11 @@ static void usual_learn(struct slots *s, int64_t took)
 
 bool slots_are_full(const struct slots *s, int64_t now)
 {
-	return !is_free(s, SOURCE_HOT, now);
+	bool has_overdue = false;
+
+	for (unsigned int i = 0; i < n_sending(s); i++)
+		has_overdue |= is_overdue(s, &s->sending[i], false, now);
+	return !has_overdue && !is_free(s, SOURCE_HOT, now);
 }
 
 int64_t slots_usual_ns(const struct slots *s)
