@@ -6,6 +6,7 @@
  * were.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,6 +265,19 @@ static int run_child(char *const argv[], int64_t timeout_ms, struct buf *ret,
 #define WITHOUT_DROPIN \
 	"d=${1%/*}; exec 9<\"$d\" && mount -t tmpfs -o mode=755 bootseer \"$d\" && " \
 	"cp -a /proc/self/fd/9/. \"$d\" && rm \"$1\" && shift && exec \"$@\" 9<&-"
+/* The same in a changed root, which is no mount, so that no namespace of mounts can be private.
+ * No containerd is started there meanwhile. */
+#define DROPIN_AWAY \
+	"f=$1; shift; mv \"$f\" \"$f.away\" && { \"$@\"; s=$?; mv \"$f.away\" \"$f\" && " \
+	"exit $s; }"
+
+static bool root_is_mount(void)
+{
+	struct statx s;
+
+	return statx(AT_FDCWD, "/", 0, STATX_BASIC_STATS, &s) == 0 &&
+	       s.stx_attributes & STATX_ATTR_MOUNT_ROOT;
+}
 
 /* Returns what containerd makes of its files as they are now, or with `without` would make of them
  * without the drop-in.  Where its main file does not exist none is named, as that would be an
@@ -271,11 +285,19 @@ static int run_child(char *const argv[], int64_t timeout_ms, struct buf *ret,
 static int dump_config(const struct join *j, bool without, struct buf *ret,
 		       struct error *err)
 {
-	const char *argv[16] = { "unshare",      "--mount", "sh",          "-c",
-				 WITHOUT_DROPIN, "sh",      j->dropin.path };
-	size_t n = without ? 7 : 0;
+	const char *hidden[] = { "unshare",      "--mount",
+				 "sh",           "-c",
+				 WITHOUT_DROPIN, "sh",
+				 j->dropin.path, NULL };
+	const char *away[] = { "sh", "-c",           DROPIN_AWAY,
+			       "sh", j->dropin.path, NULL };
+	const char **before = root_is_mount() ? hidden : away;
+	const char *argv[16];
+	size_t n = 0;
 	int rc;
 
+	for (; without && before[n]; n++)
+		argv[n] = before[n];
 	argv[n++] = "containerd";
 	if (access(j->main.path, F_OK) == 0) {
 		argv[n++] = "--config";
