@@ -126,8 +126,8 @@ before_slow_disk() { :; }
 # The page says what this start waited for, where the fault came in time to be waited for.
 is_named() { # FAULT
 	case $1 in
-	node-killed) # has no end, where its start had not ended before
-		grep -q 'stage=train ' "$S/3/log" ||
+	node-killed) # has no end, where its start had not ended before: then it said as much as others
+		[ "$(grep '^sent: ' "$S/3/log")" = "$(grep '^sent: ' "$S/1/log")" ] ||
 			grep -Eq '^(waiting for n3: |n3 .*\?)' shown
 		;;
 	registry-gone)
