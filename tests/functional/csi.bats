@@ -503,7 +503,8 @@ memory_of() # ID
 	done
 	# Whoever takes the pod away meanwhile asks again.
 	refused ABORTED "under way" unpublish a/p v
-	group_of "$id" | xargs kill -9
+	# One of them may have ended by itself since it was listed.
+	group_of "$id" | xargs kill -9 || :
 	wait_for has_ended mount
 	kubelet unpublish a/p v
 	[ -z "$(ls "$T/state")" ]
