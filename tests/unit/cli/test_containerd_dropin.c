@@ -190,7 +190,7 @@ Test(containerd_dropin, containerd_reads_hosts_toml_where_that_is_wanted)
 	"  differ = \"own\"\n" \
 	"  snapshotter = \"native\"\n"
 
-static struct dropin_want unpacking(void)
+static struct dropin_want want_unpacking(void)
 {
 	return (struct dropin_want){ .pods = DROPIN_ALL,
 				     .address = "/run/b.sock",
@@ -199,7 +199,7 @@ static struct dropin_want unpacking(void)
 				     .unpack = true };
 }
 
-static size_t count(const char *text, const char *words)
+static size_t count_words(const char *text, const char *words)
 {
 	size_t n = 0;
 
@@ -212,7 +212,7 @@ static size_t count(const char *text, const char *words)
 
 Test(containerd_dropin, bootseerd_is_asked_before_those_that_unpack_by_now)
 {
-	const struct dropin_want want = unpacking();
+	const struct dropin_want want = want_unpacking();
 	AUTO_BUF one = BUF_INIT;
 	AUTO_BUF two = BUF_INIT;
 	AUTO_BUF own = BUF_INIT;
@@ -247,7 +247,7 @@ Test(containerd_dropin, bootseerd_is_asked_before_those_that_unpack_by_now)
 
 Test(containerd_dropin, the_transfer_service_has_one_differ_and_keeps_its_list)
 {
-	struct dropin_want want = unpacking();
+	struct dropin_want want = want_unpacking();
 	AUTO_BUF got = BUF_INIT;
 	AUTO_BUF built_in = BUF_INIT;
 	AUTO_BUF plain = BUF_INIT;
@@ -255,7 +255,8 @@ Test(containerd_dropin, the_transfer_service_has_one_differ_and_keeps_its_list)
 	cr_assert_eq(dropin_compose(&want, "version = 3\n" SERVICE TRANSFER,
 				    &got, NULL),
 		     0);
-	cr_expect_eq(count(got.data, "unpack_config]]"), 3, "%s", got.data);
+	cr_expect_eq(count_words(got.data, "unpack_config]]"), 3, "%s",
+		     got.data);
 	cr_expect(strstr(got.data, "  differ = \"walking\"\n"
 				   "  platform = \"linux/amd64\"\n"
 				   "  snapshotter = \"zfs\"\n"));
@@ -272,10 +273,10 @@ Test(containerd_dropin, the_transfer_service_has_one_differ_and_keeps_its_list)
 				     "  platform = \"linux/amd64\"\n"
 				     "  snapshotter = \"zfs\"\n"));
 	cr_expect_null(strstr(plain.data, "bootseer-diff"));
-	/* What is built in is in force no more with a list. */
+	/* A list of a file replaces the one that is built in, so both have to be repeated. */
 	cr_assert_eq(dropin_compose(&want, "version = 4\n", &built_in, NULL),
 		     0);
-	cr_expect_eq(count(built_in.data, "unpack_config]]"), 3);
+	cr_expect_eq(count_words(built_in.data, "unpack_config]]"), 3);
 	cr_expect(strstr(built_in.data, "  snapshotter = \"overlayfs\"\n"));
 	cr_expect(strstr(built_in.data, "  platform = \"linux(+erofs)/amd64\"\n"
 					"  snapshotter = \"erofs\"\n"));
@@ -283,7 +284,7 @@ Test(containerd_dropin, the_transfer_service_has_one_differ_and_keeps_its_list)
 
 Test(containerd_dropin, a_containerd_that_asks_nobody_to_unpack_is_told_apart)
 {
-	const struct dropin_want want = unpacking();
+	const struct dropin_want want = want_unpacking();
 	AUTO_BUF got = BUF_INIT;
 	struct error err = ERROR_INIT;
 

@@ -139,7 +139,7 @@ Test(csi_request,
 		{ "ckpt", "fscontext=\"" LABEL "\"", NULL },
 		{ "ckpt", "rootcontext=\"" LABEL "\"", NULL },
 	};
-	/* One byte more than there is room for: without it another category is said. */
+	/* A label that is a byte too long is refused: cut, it would be another label. */
 	char long_flag[600] = "context=u:r:t";
 
 	memset(long_flag + strlen(long_flag), 'a', MOUNT_CONTEXT_MAX - 5);

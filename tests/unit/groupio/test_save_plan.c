@@ -252,7 +252,7 @@ Test(save_plan, has_each_node_be_sent_as_much_as_others_are)
 			  "%zu: %" PRIu64 " of %" PRIu64, i, most, sum);
 		cr_expect_leq(100 * most_written, 110 * p->to_store / 4, "%zu",
 			      i);
-		/* What one node alone has is sent once, but for chunks at edges. */
+		/* Bytes that one node alone has are sent once, except chunks at edges of units. */
 		cr_expect_leq(100 * sum, 110 * 6 * p->unique / 7);
 		save_plan_free(p);
 		take_back(&g);

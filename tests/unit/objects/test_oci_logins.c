@@ -282,8 +282,8 @@ Test(oci_logins, that_nobody_wants_are_forgotten_after_a_while)
 #define CONFIG_P1 "{\"auths\":{\"h:1\":{\"auth\":\"dTpwMQ==\"}}}"
 #define CONFIG_P2 "{\"auths\":{\"https://h:1/v2/\":{\"auth\":\"dTpwMg==\"}}}"
 
-static struct oci_pull_secret secret(const char *repo, const char *by,
-				     const char *config, int64_t since_s)
+static struct oci_pull_secret secret_of(const char *repo, const char *by,
+					const char *config, int64_t since_s)
 {
 	return (struct oci_pull_secret){ .host = "h:1",
 					 .repo = repo,
@@ -295,7 +295,7 @@ static struct oci_pull_secret secret(const char *repo, const char *by,
 static size_t have_secret(struct oci_logins *l, const char *repo,
 			  const char *config, int64_t since_s)
 {
-	struct oci_pull_secret s = secret(repo, "ns", config, since_s);
+	struct oci_pull_secret s = secret_of(repo, "ns", config, since_s);
 
 	return oci_logins_replace_secrets(l, &s, 1, 1);
 }
@@ -303,8 +303,8 @@ static size_t have_secret(struct oci_logins *l, const char *repo,
 Test(oci_logins, of_secrets_are_for_images_of_their_pods_and_go_with_them)
 {
 	const struct oci_pull_secret both[] = {
-		secret("team/app", "ns", CONFIG_P1, 1),
-		secret("team/model", "ns", CONFIG_P1, 1),
+		secret_of("team/app", "ns", CONFIG_P1, 1),
+		secret_of("team/model", "ns", CONFIG_P1, 1),
 	};
 	struct oci_logins *l = new_logins();
 	uint64_t id;
@@ -316,7 +316,7 @@ Test(oci_logins, of_secrets_are_for_images_of_their_pods_and_go_with_them)
 	expect_next(l, "team/model", "p1");
 	expect_next(l, "team/other", NULL);
 	cr_expect_null(next(l, "h:2", "team/app", &id));
-	/* One has another password now, and no pod has the other image. */
+	/* The secret has another password now, and no pod has the image team/model. */
 	cr_expect_eq(have_secret(l, "team/app", CONFIG_P2, 1), 1);
 	expect_next(l, "team/app", "p2");
 	expect_next(l, "team/model", NULL);
@@ -395,8 +395,8 @@ Test(oci_logins, of_a_secret_that_has_none_are_none_and_run_no_program)
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		const struct oci_pull_secret list[] = {
-			secret("r", "evil", bad[i], 1),
-			secret("good", "ns", CONFIG_P1, 1),
+			secret_of("r", "evil", bad[i], 1),
+			secret_of("good", "ns", CONFIG_P1, 1),
 		};
 
 		cr_expect_eq(oci_logins_replace_secrets(l, list, 2, 1), 1, "%s",
@@ -410,10 +410,10 @@ Test(oci_logins, of_a_secret_that_has_none_are_none_and_run_no_program)
 Test(oci_logins, of_secrets_have_docker_s_old_name_for_its_registry)
 {
 	struct oci_pull_secret s =
-		secret("library/nginx", "ns",
-		       "{\"auths\":{\"https://index.docker.io/v1/\":"
-		       "{\"username\":\"u\",\"password\":\"p\"}}}",
-		       1);
+		secret_of("library/nginx", "ns",
+			  "{\"auths\":{\"https://index.docker.io/v1/\":"
+			  "{\"username\":\"u\",\"password\":\"p\"}}}",
+			  1);
 	struct oci_logins *l = new_logins();
 	AUTO_FREE char *got = NULL;
 	uint64_t id;

@@ -104,7 +104,7 @@ Test(prefetch_turns, the_rest_waits_for_no_hot_set_that_trickles)
 	bed_remove(&b);
 }
 
-static void age(struct bed *b, int64_t *ns)
+static void make_older(struct bed *b, int64_t *ns)
 {
 	(void)pthread_mutex_lock(&b->all->lock);
 	*ns -= 60 * NS_PER_S;
@@ -127,7 +127,7 @@ Test(prefetch_turns, other_programs_leave_the_link_to_a_hot_set_that_gets_on)
 	bed_start(&b, 0, bed_hot_list(0, 1, 4), true);
 	fault_wait_held(b.n.fault[0][0], 1);
 	cr_expect_gt(prefetcher_bulk_wait(b.all), 0);
-	age(&b, &b.p[0]->moved_ns);
+	make_older(&b, &b.p[0]->moved_ns);
 	cr_expect_eq(prefetcher_bulk_wait(b.all), 0);
 	fault_release(b.n.fault[0][0]);
 	bed_wait_hot(&b, 0, 4);
@@ -148,7 +148,7 @@ Test(prefetch_turns, other_programs_leave_the_link_to_what_comes_whole)
 	start_it(b.p[1], bed_no_trace, PREFETCH_REST_NOW);
 	fault_wait_held(b.n.fault[1][1], 1);
 	cr_expect_gt(prefetcher_bulk_wait(b.all), 0);
-	age(&b, &b.p[1]->begun_ns);
+	make_older(&b, &b.p[1]->begun_ns);
 	cr_expect_eq(prefetcher_bulk_wait(b.all), 0);
 	fault_release(b.n.fault[1][1]);
 	bed_wait_phase(&b, 1, PREFETCH_DONE);
