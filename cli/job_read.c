@@ -10,71 +10,29 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cli/node_ask.h"
+#include "common/array.h"
 #include "common/bytes.h"
 #include "common/cleanup.h"
-#include "common/clock.h"
 
 #define READ_SIZE (4 * MIB)
 #define FOLDERS_OPEN 16
-#define KEEP_MAX 1024  /* files: each costs the mount some memory */
-#define LEAVE_MS 30000 /* to the container's start */
-#define ASK_MS 200     /* between two questions to bootseerd */
-#define ANSWER_MS 1000
+#define KEEP_MAX 1024 /* files: each costs the mount some memory */
+#define WAIT_MS 30000 /* for the container */
 
 /* nftw() has no argument of its own; this process does nothing else. */
 static char *room;
 static unsigned int n_kept;
-static int job;                  /* a descriptor of the process */
-static struct node_client *node; /* NULL: the link is not left to anybody */
-static int64_t begun_ms, ask_ms;
-
-/* ------------------------------------------------------- the container goes first --- */
+static int job; /* a descriptor of the process */
 
 /* Bytes for a job that has ended are loaded by nobody, and come over the link of others. */
-static void end_with_job(int wait_ms)
-{
-	struct pollfd p = { .fd = job, .events = POLLIN };
-
-	if (poll(&p, 1, wait_ms) > 0)
-		exit(EXIT_SUCCESS);
-}
-
-/* The checkpoint comes by many connections, among which a block that the container's first
- * commands read would have a small share of the link. */
-static void leave_link(void)
-{
-	end_with_job(0);
-	while (node && clock_now_ms() >= ask_ms) {
-		AUTO_JSON *reply = NULL;
-
-		if (clock_now_ms() >= begun_ms + LEAVE_MS ||
-		    node_ask_on(node, "node.bulk_wait", json_object(), &reply,
-				NULL) < 0) {
-			node_client_close(steal_ptr(&node));
-			return;
-		}
-		ask_ms = clock_now_ms() + ASK_MS;
-		if (reply_number(reply, "wait_ms") <= 0)
-			return;
-		end_with_job(ASK_MS);
-	}
-}
-
-static void wait_for_container(int go)
+static void end_with_job(int wait_ms, int go)
 {
 	struct pollfd p[] = { { .fd = job, .events = POLLIN },
 			      { .fd = go, .events = POLLIN } };
-	const char *named = getenv("BOOTSEER_SOCKET");
 
-	if (go > 0)
-		(void)poll(p, ARRAY_SIZE(p), LEAVE_MS);
-	if (node_client_open_within(named ? named : NODE_SOCKET_DEFAULT,
-				    ANSWER_MS, 0, &node, NULL) < 0)
-		node = NULL;
+	if (poll(p, ARRAY_SIZE(p), wait_ms) > 0 && p[0].revents)
+		exit(EXIT_SUCCESS);
 }
-
-/* ------------------------------------------------------------------------ reading --- */
 
 /* A file that is mapped stays open, and its pages are taken back after those that nobody has
  * mapped: the program may come to them a minute later.  The mapping is this process's until it
@@ -112,7 +70,7 @@ static int read_file(const char *path, const struct stat *st, int kind,
 	char *map;
 	ssize_t n;
 
-	leave_link();
+	end_with_job(0, -1);
 	if (kind == FTW_F && S_ISREG(st->st_mode))
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -121,7 +79,7 @@ static int read_file(const char *path, const struct stat *st, int kind,
 	for (; (n = read(fd, room, READ_SIZE)) > 0; done += (size_t)n) {
 		if (map)
 			keep_pages(map, size, done, (size_t)n);
-		leave_link();
+		end_with_job(0, -1);
 	}
 	return 0;
 }
@@ -129,13 +87,16 @@ static int read_file(const char *path, const struct stat *st, int kind,
 int job_read_main(const char *pid, const char *go, char *const *paths)
 {
 	struct pollfd p = { .events = POLLIN };
+	int go_fd = atoi(go);
 
 	p.fd = job = (int)syscall(SYS_pidfd_open, atoi(pid), 0);
 	room = malloc(READ_SIZE);
 	if (job < 0 || !room)
 		return EXIT_FAILURE;
-	begun_ms = clock_now_ms();
-	wait_for_container(atoi(go));
+	/* The checkpoint comes by many connections, among which a block that the container's first
+	 * commands read would have a small share of the link. */
+	if (go_fd > 0)
+		end_with_job(WAIT_MS, go_fd);
 	for (; *paths; paths++)
 		(void)nftw(*paths, read_file, FOLDERS_OPEN, FTW_PHYS);
 	/* Without a deadline: they are kept for as long as the job. */

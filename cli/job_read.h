@@ -12,8 +12,7 @@
  * first, and with either what was read for the program.
  *
  * A container's start is not kept waiting by this: nothing is read before the pipe `go`
- * ("0": none) has a byte, which nobody takes, nor while bootseerd fetches what starts wait
- * for (node.bulk_wait), but for thirty seconds at most.
+ * ("0": none) has a byte, which nobody takes, but for thirty seconds at most.
  */
 int job_read_main(const char *pid, const char *go, char *const *paths);
 

@@ -333,7 +333,8 @@ static void note_block(void *arg, uint32_t index, uint32_t fetched_bytes)
 	struct prefetch *p = arg;
 
 	(void)pthread_mutex_lock(&p->all->lock);
-	p->moved_ns = clock_now_ns();
+	if (p->task == TASK_HOT)
+		p->hot_moved_ns = clock_now_ns();
 	if (fetched_bytes) {
 		p->is_retrying = false;
 		set_bit(p->is_fetched, index);

@@ -81,7 +81,7 @@ struct prefetch {
 	bool yields;          /* `cancel` is for the end of its turn only */
 	unsigned int n_turns; /* that ended so since the last start */
 	int64_t hot_begun_ns; /* of the first such turn's hot set; 0: not yet */
-	int64_t moved_ns;     /* when a block came last */
+	int64_t hot_moved_ns; /* when a block of it came last */
 	bool requeue;         /* how the run ended: `task` is to follow */
 	unsigned int n_stopping; /* who wait for its end */
 	bool starved;            /* pressure makes it wait */

@@ -130,7 +130,7 @@ static void begin_turn(struct worker *w, struct prefetch *p)
 	w->since_ns = clock_now_ns();
 	p->running = true;
 	p->state = PREFETCH_HOT;
-	p->moved_ns = w->since_ns;
+	p->hot_moved_ns = w->since_ns;
 	if (w->task == TASK_HOT && !p->hot_begun_ns)
 		p->hot_begun_ns = w->since_ns;
 }

@@ -95,10 +95,6 @@ int prefetcher_new(const struct prefetcher_config *cfg, struct prefetcher **ret,
 void prefetcher_free(struct prefetcher *p); /* after its prefetches */
 DEFINE_AUTO(prefetcher)
 
-/* For how long another program of the node leaves the link to hot sets, and to what is fetched
- * whole at once, before it asks again; 0: neither comes, or not fast enough to be waited for. */
-int64_t prefetcher_bulk_wait(struct prefetcher *p);
-
 struct prefetch_config {
 	struct device *dev; /* of this prefetch alone; borrowed, as the map,
 	                     * until prefetch_free() */

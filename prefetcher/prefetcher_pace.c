@@ -13,17 +13,15 @@
 #define HOT_STALL_NS (5 * NS_PER_S)
 /* And none does for longer: its registry may trickle. */
 #define HOT_FIRST_NS (30 * NS_PER_S)
-#define BULK_POLL_NS (200 * NS_PER_MS) /* may others of the node go on? */
 #define PAUSE_MAX_NS NS_PER_S
 #define REPAIR_NS (30 * NS_PER_S) /* what is damaged waits for memory */
 #define NEVER INT64_MAX
 
-/* For how long what began then goes before the rest of others, which look again then. */
-static int64_t first_left(const struct prefetch *p, int64_t begun_ns,
-			  int64_t now)
+/* For how long a hot set goes before the rest of others, which look again then. */
+static int64_t hot_left(const struct prefetch *p, int64_t now)
 {
-	int64_t first = HOT_FIRST_NS - (now - begun_ns);
-	int64_t stall = HOT_STALL_NS - (now - p->moved_ns);
+	int64_t first = HOT_FIRST_NS - (now - p->hot_begun_ns);
+	int64_t stall = HOT_STALL_NS - (now - p->hot_moved_ns);
 	int64_t left = first < stall ? first : stall;
 
 	return left > 0 ? left : 0;
@@ -36,8 +34,8 @@ int64_t prefetcher_hot_wait(const struct prefetcher *all, int64_t now)
 
 	for (unsigned int i = 0; i < HOT_WORKERS; i++) {
 		p = all->workers[i].now;
-		if (p && first_left(p, p->hot_begun_ns, now) > longest)
-			longest = first_left(p, p->hot_begun_ns, now);
+		if (p && hot_left(p, now) > longest)
+			longest = hot_left(p, now);
 	}
 	if (longest > 0)
 		return longest;
@@ -46,26 +44,6 @@ int64_t prefetcher_hot_wait(const struct prefetcher *all, int64_t now)
 	    (!p->hot_begun_ns || now - p->hot_begun_ns < HOT_FIRST_NS))
 		return HOT_POLL_NS;
 	return 0;
-}
-
-int64_t prefetcher_bulk_wait(struct prefetcher *all)
-{
-	int64_t now = clock_now_ns(), wait;
-	const struct prefetch *p;
-
-	(void)pthread_mutex_lock(&all->lock);
-	wait = prefetcher_hot_wait(all, now);
-	for (unsigned int i = HOT_WORKERS; i < all->n_workers; i++) {
-		p = all->workers[i].now;
-		if (p && !p->settle && first_left(p, p->begun_ns, now) > wait)
-			wait = first_left(p, p->begun_ns, now);
-	}
-	TAILQ_FOREACH(p, &all->queue[TASK_COLD], queue)
-	if (!p->settle && p->due_ns <= now &&
-	    now - p->begun_ns < HOT_FIRST_NS && wait < HOT_POLL_NS)
-		wait = HOT_POLL_NS;
-	(void)pthread_mutex_unlock(&all->lock);
-	return wait < BULK_POLL_NS ? wait : BULK_POLL_NS;
 }
 
 int64_t prefetcher_settle_wait(const struct prefetcher *all, struct prefetch *p,

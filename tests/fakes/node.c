@@ -8,7 +8,6 @@
  *                  repositories; "" when it is left out), "config" (what
  *                  image.record gives), "starts" (what image.explain gives)
  * DIR/calls        one line for each call is appended: method and parameters
- * DIR/bulk_wait    a number: what node.bulk_wait has; 0 while it is not there
  * DIR/users        what image.users has, a line each; none while it is not there
  * DIR/fault        "METHOD ERRNO MESSAGE" while the file is there: the method
  *                  fails; "hang" instead of a number: it never answers calls
@@ -197,18 +196,6 @@ static json_t *users(void)
 	return json_pack("{s:o}", "users", list);
 }
 
-static int bulk_wait(void)
-{
-	AUTO_BUF path = BUF_INIT;
-	AUTO_BUF text = BUF_INIT;
-
-	if (buf_printf(&path, "%s/bulk_wait", dir) < 0)
-		die("bulk_wait");
-	return fs_read_file(path.data, 32, &text, NULL) == 0 && text.len
-		       ? atoi(text.data)
-		       : 0;
-}
-
 /* How far the image is trusted: everywhere unless images.json says a prefix. */
 static const char *scope_of(json_t *image)
 {
@@ -230,8 +217,6 @@ static json_t *run(const struct control_request *r, json_t *all, json_t *image,
 		return json_pack("{s:i}", "ready_ms", 1234);
 	if (strcmp(r->method, "start.end") == 0)
 		return json_object();
-	if (strcmp(r->method, "node.bulk_wait") == 0)
-		return json_pack("{s:i}", "wait_ms", bulk_wait());
 	if (!image) {
 		error_set(err, ENOENT, "the fake has no such image");
 		return NULL;

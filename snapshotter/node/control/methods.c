@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/registry_host.h"
@@ -391,19 +390,6 @@ static json_t *do_status(struct node *n, json_t *params, struct error *err)
 	return checked_json(node_status(n), err);
 }
 
-static json_t *do_bulk_wait(struct node *n, json_t *params, struct error *err)
-{
-	int64_t ns;
-
-	if (params_unpack(params, err, "{}") < 0)
-		return NULL;
-	ns = node_prefetch_bulk_wait(n->prefetches);
-	return checked_json(json_pack("{s:I}", "wait_ms",
-				      (json_int_t)((ns + NS_PER_MS - 1) /
-						   NS_PER_MS)),
-			    err);
-}
-
 static json_t *do_p2p_status(struct node *n, json_t *params, struct error *err)
 {
 	if (params_unpack(params, err, "{}") < 0)
@@ -473,7 +459,6 @@ static const struct method {
 	{ "layer.apply", CONTROL_REMOTE, NULL, do_layer, false },
 	{ "layer.unpack", CONTROL_WAITS, NULL, do_unpack, false },
 	{ "node.status", CONTROL_QUICK, do_status, NULL, false },
-	{ "node.bulk_wait", CONTROL_QUICK, do_bulk_wait, NULL, false },
 	{ "node.doctor", CONTROL_REMOTE, NULL, do_doctor, false },
 	{ "node.doctor_report", CONTROL_REMOTE, NULL, method_doctor_report,
 	  false },

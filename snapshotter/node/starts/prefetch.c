@@ -344,11 +344,6 @@ static int get_or_make(struct prefetches *all, struct image *i,
 	return 0;
 }
 
-int64_t node_prefetch_bulk_wait(struct prefetches *all)
-{
-	return prefetcher_bulk_wait(all->prefetcher);
-}
-
 void node_prefetch_drop(struct image *i)
 {
 	struct prefetch_sums sums = { .hot_bytes = 0 };

@@ -124,9 +124,6 @@ int node_prefetch_ahead(struct prefetches *all, struct image *i,
 /* prefetch_ahead_forget() of the image's prefetch, if it has one. */
 void node_prefetch_ahead_forget(struct image *i);
 
-/* prefetcher_bulk_wait() of the node's. */
-int64_t node_prefetch_bulk_wait(struct prefetches *all);
-
 /* The image was removed: stop and forget. */
 void node_prefetch_drop(struct image *i);
 

@@ -2,7 +2,6 @@
 /* Who waits for whom: the rest of one image for the hot set and the starts of others. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <sched.h>
 
 #include "bed.h"
 #include "common/clock.h"
@@ -40,7 +39,7 @@ Test(prefetch_turns, the_rest_does_not_wait_for_a_hot_set_that_does_not_get_on)
 	fault_wait_held(b.n.fault[0][0], 1);
 	/* As if it had begun long ago. */
 	(void)pthread_mutex_lock(&b.all->lock);
-	b.p[0]->moved_ns -= 60 * NS_PER_S;
+	b.p[0]->hot_moved_ns -= 60 * NS_PER_S;
 	(void)pthread_mutex_unlock(&b.all->lock);
 	bed_start(&b, 1, bed_no_trace, true);
 	fault_wait_reads(b.n.fault[1][1], 1);
@@ -101,58 +100,6 @@ Test(prefetch_turns, the_rest_waits_for_no_hot_set_that_trickles)
 	bed_wait_phase(&b, 1, PREFETCH_DONE);
 	cr_expect_eq(prefetch_get_phase(slow), PREFETCH_HOT);
 	prefetch_free(slow);
-	bed_remove(&b);
-}
-
-static void make_older(struct bed *b, int64_t *ns)
-{
-	(void)pthread_mutex_lock(&b->all->lock);
-	*ns -= 60 * NS_PER_S;
-	(void)pthread_mutex_unlock(&b->all->lock);
-}
-
-Test(prefetch_turns, other_programs_leave_the_link_to_a_hot_set_that_gets_on)
-{
-	const struct prefetch_limits never_idle = {
-		.hot_streams = 1,
-		.cold_streams = 1,
-		.settle_ns = 3600 * NS_PER_S,
-		.settle_max_ns = 3600 * NS_PER_S,
-	};
-	struct bed b;
-
-	bed_make(&b, &never_idle);
-	cr_expect_eq(prefetcher_bulk_wait(b.all), 0);
-	fault_set(b.n.fault[0][0], &(struct fault_plan){ .held = true });
-	bed_start(&b, 0, bed_hot_list(0, 1, 4), true);
-	fault_wait_held(b.n.fault[0][0], 1);
-	cr_expect_gt(prefetcher_bulk_wait(b.all), 0);
-	make_older(&b, &b.p[0]->moved_ns);
-	cr_expect_eq(prefetcher_bulk_wait(b.all), 0);
-	fault_release(b.n.fault[0][0]);
-	bed_wait_hot(&b, 0, 4);
-	/* The rest waits for readers that are idle, and is waited for by nobody. */
-	bed_wait_phase(&b, 0, PREFETCH_COLD);
-	while (prefetcher_bulk_wait(b.all) > 0)
-		(void)sched_yield();
-	cr_expect_eq(prefetch_get_phase(b.p[0]), PREFETCH_COLD);
-	bed_remove(&b);
-}
-
-Test(prefetch_turns, other_programs_leave_the_link_to_what_comes_whole)
-{
-	struct bed b;
-
-	bed_make(&b, NULL);
-	fault_set(b.n.fault[1][1], &(struct fault_plan){ .held = true });
-	start_it(b.p[1], bed_no_trace, PREFETCH_REST_NOW);
-	fault_wait_held(b.n.fault[1][1], 1);
-	cr_expect_gt(prefetcher_bulk_wait(b.all), 0);
-	make_older(&b, &b.p[1]->begun_ns);
-	cr_expect_eq(prefetcher_bulk_wait(b.all), 0);
-	fault_release(b.n.fault[1][1]);
-	bed_wait_phase(&b, 1, PREFETCH_DONE);
-	cr_expect_eq(prefetcher_bulk_wait(b.all), 0);
 	bed_remove(&b);
 }
 
