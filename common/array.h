@@ -8,8 +8,8 @@
 #include "common/cleanup.h"
 
 /*
- * Room for one more than `n` in `*array`, which has room for `*cap` and is NULL at first:
- * it doubles, beginning with `first`.  0, or -ENOMEM, which leaves it as it was.
+ * Make room for element `n` of `*array`, which has room for `*cap` elements and is NULL at first.
+ * The capacity starts as `first` and doubles.  Returns 0, or -ENOMEM with the array unchanged.
  */
 #define array_grow(array, n, cap, first) \
 	array_grow_sized(array, sizeof(**(array)), n, cap, first)

@@ -7,7 +7,8 @@
 
 #include "common/clock.h"
 
-#define STOP_NS (50 * NS_PER_MS) /* in which a pace's stop is seen */
+/* a stop that the pace asks for is noticed within this time */
+#define STOP_NS (50 * NS_PER_MS)
 
 int64_t backoff_ns(const struct backoff *b, unsigned int n, uint64_t least_ms)
 {

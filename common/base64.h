@@ -5,10 +5,10 @@
 
 #include "common/buf.h"
 
-/* Append the text form.  -ENOMEM, -EFBIG. */
+/* Append the text form of the data to `ret`.  Returns 0, -ENOMEM or -EFBIG. */
 int base64_encode(const void *data, size_t len, struct buf *ret) MUST_CHECK;
 
-/* Append the bytes; -EINVAL when the text is not base 64. */
+/* Append the decoded bytes to `ret`; -EINVAL when the text is not base 64. */
 int base64_decode(const char *text, size_t len, struct buf *ret) MUST_CHECK;
 
 #endif

@@ -7,16 +7,16 @@
 #include "common/json.h"
 
 #define BOUNDED_JSON_DEPTH_MAX 32
-/* Members, elements and, as four each, objects: 25 MiB of memory at most.  A manifest
- * of 4 MiB has no more of them, for a layer's digest alone is 71 bytes. */
+/* A member or an element counts 1, an object 4: 25 MiB of memory at most.  A manifest of 4 MiB
+ * stays below this, as the digest of each layer alone is 71 bytes. */
 #define BOUNDED_JSON_VALUES_MAX (1u << 18)
 
-/* Parse an object; a key that comes twice is refused.  -EINVAL names `what`.  The
- * caller owns it. */
+/* Parse a JSON object, which the caller then owns; a key that occurs twice is refused.  -EINVAL:
+ * the message calls the text `what`. */
 int bounded_json_load(const void *json, size_t len, const char *what,
 		      json_t **ret, struct error *err) MUST_CHECK;
 
-/* The same of a text that may weigh `values_max` instead; each costs 100 bytes at most. */
+/* bounded_json_load() with the bound `values_max` instead; each value costs 100 bytes at most. */
 int bounded_json_load_large(const void *json, size_t len, size_t values_max,
 			    const char *what, json_t **ret,
 			    struct error *err) MUST_CHECK;

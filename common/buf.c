@@ -26,7 +26,7 @@ void buf_reset(struct buf *b)
 		b->data[0] = '\0';
 }
 
-/* Secrets are moved by hand: realloc leaves what it moved where it was. */
+/* Allocate and copy secrets by hand: realloc would leave the old copy in freed memory. */
 static char *grow_memory(struct buf *b, size_t cap)
 {
 	struct buf old = *b;

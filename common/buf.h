@@ -21,7 +21,7 @@ struct buf {
 	{ \
 		.data = NULL \
 	}
-/* For passwords, tokens and keys: none is left in memory that others get. */
+/* For passwords, tokens and keys: the memory is overwritten before it is freed. */
 #define BUF_SECRET_INIT \
 	{ \
 		.is_secret = true \

@@ -11,7 +11,7 @@
 #define PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The struct of type `type` whose member `member` `ptr` points at. */
+/* From `ptr`, which points at member `member`, get the struct of type `type` around it. */
 #define container_of(ptr, type, member) \
 	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
@@ -20,7 +20,7 @@ static inline void cleanup_free(void *p)
 	free(*(void **)p);
 }
 
-/* Close a descriptor; nothing where it is negative, which is how one that is not open is noted. */
+/* Close a descriptor; a negative number means that none is open, and does nothing. */
 static inline void fd_close(int fd)
 {
 	if (fd >= 0)

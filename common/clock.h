@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The clock that deadlines and durations are of: CLOCK_MONOTONIC. */
+/* CLOCK_MONOTONIC, which all deadlines and durations use, and the wall clock. */
 #ifndef BOOTSEER_COMMON_CLOCK_H
 #define BOOTSEER_COMMON_CLOCK_H
 
@@ -23,7 +23,7 @@ static inline int64_t clock_now_ms(void)
 	return clock_now_ns() / NS_PER_MS;
 }
 
-/* Since 1970, as files are dated. */
+/* Wall-clock time since 1970, as in the dates of files. */
 static inline int64_t clock_wall_ns(void)
 {
 	struct timespec t;
@@ -37,8 +37,8 @@ static inline int64_t clock_wall_ms(void)
 	return clock_wall_ns() / NS_PER_MS;
 }
 
-/* n * unit + more, for times that others set, of files and stores: beyond what 64 bits have, which
- * for nanoseconds are the years 1677 to 2262, the first or the last. */
+/* n * unit + more, of times that come from outside (files, stores).  A result that 64 bits cannot
+ * hold becomes the smallest or largest value; in nanoseconds they hold the years 1677 to 2262. */
 static inline int64_t clock_scale(int64_t n, int64_t unit, int64_t more)
 {
 	int64_t t;
@@ -59,7 +59,7 @@ static inline double clock_seconds(int64_t ns)
 	return (double)ns / 1e9;
 }
 
-/* As pthread_cond_timedwait() and the like want it, also before 1970. */
+/* The time as pthread_cond_timedwait() and similar calls want it; also right before 1970. */
 static inline struct timespec clock_timespec(int64_t at_ns)
 {
 	const int64_t ns = at_ns % NS_PER_S;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Orders for qsort() and bsearch(): of arrays of plain values, the least first. */
+/* Comparison functions for qsort() and bsearch() on arrays of plain values, ascending. */
 #ifndef BOOTSEER_COMMON_COMPARE_H
 #define BOOTSEER_COMMON_COMPARE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Conditions whose waits end at a time of common/clock.h. */
+/* Condition variables whose waits have a deadline in time of common/clock.h. */
 #ifndef BOOTSEER_COMMON_COND_H
 #define BOOTSEER_COMMON_COND_H
 
@@ -9,8 +9,8 @@
 
 void cond_init(pthread_cond_t *c);
 
-/* With `lock`, which is released meanwhile: until it is signalled (or for no reason), or
- * until `at_ns`: then false. */
+/* Wait with `lock` held (released meanwhile) until the condition is signalled or, spuriously,
+ * without a signal.  Returns false when the time `at_ns` came first. */
 bool cond_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, int64_t at_ns);
 
 #endif

@@ -26,7 +26,7 @@ void counter_add_ms(struct counter_seconds *c, uint64_t ms)
 	c->sum_ms += ms;
 }
 
-/* A histogram: buckets are cumulative. */
+/* Print a histogram, whose buckets are cumulative. */
 static int format_seconds(const struct counter_spec *c, const void *values,
 			  const char *prefix, struct buf *ret)
 {
@@ -74,7 +74,7 @@ void counter_copy_latency(struct counter_latency *to,
 	atomic_init(&to->sum_ns, atomic_load(&from->sum_ns));
 }
 
-/* Seconds, with all digits that are known. */
+/* Print nanoseconds as seconds with nine decimals. */
 static int put_ns(struct buf *ret, uint64_t ns)
 {
 	return buf_printf(ret, "%" PRIu64 ".%09" PRIu64 "\n",

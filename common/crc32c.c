@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* By the processor's instruction where there is one, else by tables, eight bytes at a
+/* CRC-32C by the processor's instruction where it has one, else by tables, eight bytes at a
  * time. */
 #include "common/crc32c.h"
 
@@ -11,7 +11,7 @@
 
 #include "common/bytes.h"
 
-#define POLYNOMIAL 0x82F63B78u /* reversed */
+#define POLYNOMIAL 0x82F63B78u /* of CRC-32C, with its bits reversed */
 
 static uint32_t table[8][256];
 
@@ -65,8 +65,8 @@ static bool has_instruction(void)
 	return __builtin_cpu_supports("sse4.2");
 }
 #elif defined(__aarch64__)
-/* The assembler is told of the extension here, so that one build runs on processors with and
- * without it: it became mandatory with ARMv8.1. */
+/* Allow the CRC extension for this instruction only: it is optional before ARMv8.1, and one build
+ * shall run on processors with and without it. */
 #define WITH_INSTRUCTION
 #define EXTENSION ".arch_extension crc\n\t"
 
@@ -87,7 +87,7 @@ static bool has_instruction(void)
 	return getauxval(AT_HWCAP) & HWCAP_CRC32;
 }
 #else
-/* Never called: has_instruction() says no. */
+/* Placeholders, never called on this processor: has_instruction() is false. */
 #define WITH_INSTRUCTION
 #define add_eight(crc, v) (crc)
 #define add_one(crc, v) (crc)
@@ -98,11 +98,11 @@ static bool has_instruction(void)
 }
 #endif
 
-/* The instruction takes three cycles and one can be begun in each: three checksums at a time,
- * of lanes that lie one behind the other, take as long as one. */
+/* The instruction takes three cycles, and one can start in each cycle.  So three checksums, of
+ * three neighbouring lanes, are computed at once in the time of one. */
 #define LANE 4096u
 
-/* A checksum moved past LANE bytes of 0 is the sum of these, one for each of its bytes. */
+/* Table to move a checksum past LANE bytes of 0: XOR the entries of its four bytes. */
 static uint32_t past_lane[4][256];
 
 WITH_INSTRUCTION static uint32_t one_by_one(uint32_t crc, const uint8_t *p,

@@ -13,7 +13,8 @@ static const char prefix[] = "sha256:";
 
 struct hasher {
 	EVP_MD_CTX *ctx;
-	EVP_MD *md; /* fetched once: an implicit fetch costs more than 4 KiB */
+	EVP_MD *md; /* fetched once: OpenSSL's implicit fetch takes longer
+	             * than hashing 4 KiB */
 };
 
 bool digest_equal(const struct digest *a, const struct digest *b)
@@ -141,8 +142,8 @@ static void thread_init(void)
 	thread_rc = pthread_key_create(&thread_key, thread_hasher_free);
 }
 
-/* This thread's hasher, freed when it ends; NULL when memory is short.  A
- * fresh context costs as much as hashing a small block. */
+/* This thread's hasher, freed when the thread ends; NULL when memory is short.  Kept, as making a
+ * new context costs as much as hashing a small block. */
 static struct hasher *thread_hasher(void)
 {
 	AUTO(hasher) h = NULL;

@@ -25,8 +25,8 @@ int compare_digests(const void *a, const void *b);
 /* Write "sha256:<64 lower-case hex digits>" and a NUL. */
 void digest_format(const struct digest *d, char out[DIGEST_STR_MAX]);
 
-/* Parse exactly that form (OCI image-spec, descriptor.md, Digests).
- * -EINVAL names the text. */
+/* Parse exactly the form that digest_format() writes (OCI image-spec, descriptor.md, Digests).
+ * The message of -EINVAL has the text. */
 int digest_parse(const char *text, struct digest *ret,
 		 struct error *err) MUST_CHECK;
 
@@ -42,11 +42,11 @@ struct hasher;
 
 struct hasher *hasher_new(void) MUST_CHECK; /* NULL when memory is short */
 int hasher_update(struct hasher *h, const void *data, size_t len) MUST_CHECK;
-/* Feed it with an open file, in reads of `piece` bytes: all of it, or, with `step`, the piece
- * at each multiple of that.  Returns the read's -errno. */
+/* Hash an open file in reads of `piece` bytes: with `step` 0 the whole file, else only the piece
+ * at each multiple of `step`.  Returns the read's -errno. */
 int hasher_update_file(struct hasher *h, int fd, size_t piece,
 		       uint64_t step) MUST_CHECK;
-/* The digest of what was fed so far; the hasher then starts afresh. */
+/* The digest of all bytes hashed so far; the hasher then starts afresh. */
 int hasher_final(struct hasher *h, struct digest *ret) MUST_CHECK;
 void hasher_free(struct hasher *h);
 DEFINE_AUTO(hasher)

@@ -16,7 +16,7 @@ void doctor_add(json_t *list, const char *name, bool ok, enum doctor_need need,
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	/* File names in it may be a stranger's. */
+	/* The text may hold file names that strangers chose. */
 	text_make_printable(text);
 	detail = json_string(text);
 	if (!detail)

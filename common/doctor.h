@@ -8,10 +8,10 @@
 
 #include "common/error.h"
 
-/* Can images be mounted without it? */
+/* DOCTOR_NEEDED: without this, images cannot be mounted. */
 enum doctor_need { DOCTOR_ADVICE, DOCTOR_NEEDED };
 
-/* Append a check; `cure` is left out when all is well. */
+/* Append the result of a check to the list; `cure` is left out when `ok`. */
 void doctor_add(json_t *list, const char *name, bool ok, enum doctor_need need,
 		const char *cure, const char *fmt, ...) PRINTF(6, 7);
 

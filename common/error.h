@@ -28,8 +28,8 @@ struct error {
 int error_set(struct error *err, int code, const char *fmt, ...) PRINTF(3, 4);
 
 /*
- * Put "context: " before the message of `err`, which may be NULL.  What does
- * not fit is cut at the end.  Returns `rc` unchanged.
+ * Put "context: " before the message of `err`, which may be NULL. A message that gets too long is
+ * cut at its end.  Returns `rc` unchanged.
  */
 int error_wrap(struct error *err, int rc, const char *fmt, ...) PRINTF(3, 4);
 
@@ -40,14 +40,14 @@ int error_wrap(struct error *err, int rc, const char *fmt, ...) PRINTF(3, 4);
  */
 const char *error_root_hint(int code);
 
-/* error_set() with what the system calls `code` behind the message: ": No such file ...". */
+/* error_set(), with the system's text for `code` after the message: ": No such file ...". */
 int error_errno(struct error *err, int code, const char *fmt, ...) PRINTF(3, 4);
 
 /* error_set() for a failed allocation. */
 int error_nomem(struct error *err);
 
-/* Record that `where` cannot be listened on, for errno `code`, and what mends that:
- * `option` is what names it, "--listen".  Return -code. */
+/* Record that listening on `where` failed with errno `code`, and how to mend that.  `option` is
+ * the option that sets the address, such as "--listen".  Returns -code. */
 int error_listen(struct error *err, int code, const char *where,
 		 const char *option);
 

@@ -80,7 +80,8 @@ int fs_check_parent(const char *path, struct error *err)
 
 int fs_mkdir(const char *path, unsigned int mode, struct error *err)
 {
-	char copy[PATH_MAX]; /* what is longer is no ENOENT */
+	char copy[PATH_MAX]; /* mkdir(2) refused longer paths with another
+	                      * error than ENOENT */
 
 	if (mkdir(path, mode) == 0 || errno == EEXIST)
 		return 0;
@@ -92,8 +93,8 @@ int fs_mkdir(const char *path, unsigned int mode, struct error *err)
 			 strerror(errno), error_root_hint(errno));
 }
 
-/* Is the open folder empty, or is one of the names in it?  lost+found is of any
- * file system that is mounted for this. */
+/* Set *ret if the open folder is empty or has one of the names `ours`.  A lost+found does not
+ * count: each newly made file system has one. */
 static int is_ours(int fd, const char *const *ours, bool *ret,
 		   struct error *err)
 {
@@ -154,7 +155,7 @@ int fs_mkdir_private(const char *path, const char *const *ours,
 	return 0;
 }
 
-/* Append what `fd` has, up to its end. */
+/* Append the bytes of `fd` from its position to its end. */
 static int read_all(int fd, const char *path, size_t max, struct buf *ret,
 		    struct error *err)
 {
@@ -197,7 +198,7 @@ int fs_read_file(const char *path, size_t max, struct buf *ret,
 	return read_all(fd, path, max, ret, err);
 }
 
-/* For reading, what an O_PATH descriptor stands for. */
+/* Reopen for reading the file that an O_PATH descriptor refers to. */
 static int open_again(int fd)
 {
 	char name[40];
@@ -325,7 +326,7 @@ int fs_is_in_use(int fd)
 {
 	if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0)
 		return errno == EAGAIN || errno == EBUSY ? 1 : -errno;
-	/* Said, as a child may have been forked with the descriptor. */
+	/* Release the lease explicitly: a forked child may still have the descriptor. */
 	return fcntl(fd, F_SETLEASE, F_UNLCK) < 0 ? -errno : 0;
 }
 
@@ -397,7 +398,7 @@ bool fs_is_empty(int dir)
 {
 	int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
-	size_t n = 0; /* "." and ".." too */
+	size_t n = 0; /* entries, with "." and ".." */
 
 	while (d && n < 3 && readdir(d))
 		n++;

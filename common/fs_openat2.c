@@ -7,8 +7,8 @@
 
 #include "common/fs.h"
 
-/* openat2(2) says EAGAIN where a `..` met a rename anywhere on the machine; under a
- * constant storm of them one call of ten did. */
+/* openat2(2) fails with EAGAIN when a rename anywhere on the machine coincides with a `..`; under
+ * constant renames one call in ten failed. */
 #define OPEN_TRIES 128
 
 int fs_openat2(int root, const char *path, uint64_t flags, uint64_t resolve)

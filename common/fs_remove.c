@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A container makes folders as deep as it likes, by mkdir(2) and chdir(2): no path
- * leads to their end, there are more than descriptors, and more than a stack has room
- * for.  So the walk goes by descriptors, LEVELS at most; what lies deeper is moved up
- * to the top and met again there.
+ * Removal of trees that a container made as deep as it likes, by mkdir(2) and chdir(2): too deep
+ * for a path, for descriptors and for recursion.  So the walk holds a descriptor for each of at
+ * most LEVELS levels; a deeper folder is moved to the top of the tree and removed there.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,8 +19,9 @@
 
 struct remove_level {
 	DIR *dir;
-	bool did; /* something since the stream was last at its beginning */
-	char name[NAME_MAX + 1]; /* in the level above */
+	bool did; /* an entry was removed since the folder was last read
+	           * from its beginning */
+	char name[NAME_MAX + 1]; /* of this folder, in the level above */
 };
 
 struct removal {
@@ -31,7 +31,7 @@ struct removal {
 	uint64_t n_moved;
 };
 
-/* -ENOENT is said of what is gone. */
+/* Open the folder `name` as the next level.  -ENOENT: it is gone. */
 static int fs_remove_push(struct removal *r, int parent, const char *name)
 {
 	struct remove_level *l = &r->levels[r->depth];
@@ -64,7 +64,7 @@ static int fs_remove_push(struct removal *r, int parent, const char *name)
 	return 0;
 }
 
-/* To a name of the top that nothing has. */
+/* Move the folder to the top of the tree, under an unused name. */
 static int move_up(struct removal *r, int from, const char *name)
 {
 	int top = dirfd(r->levels[0].dir);
@@ -102,7 +102,7 @@ static int remove_entry(struct removal *r, struct remove_level *l,
 		rc = move_up(r, fd, d->d_name);
 	else
 		rc = fs_remove_push(r, fd, d->d_name);
-	/* An empty folder that may not be read can be removed. */
+	/* An unreadable folder can still be removed if it is empty. */
 	if (rc == -EACCES && unlinkat(fd, d->d_name, AT_REMOVEDIR) == 0)
 		rc = 0;
 	if (rc == 0)
@@ -110,7 +110,7 @@ static int remove_entry(struct removal *r, struct remove_level *l,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* The innermost level has been read to its end. */
+/* Remove the innermost folder, which has been read to its end. */
 static int fs_remove_pop(struct removal *r, const char *path)
 {
 	struct remove_level *l = &r->levels[r->depth - 1];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The seeded hash: each word is multiplied to 128 bits, whose halves are folded. */
+/* The seeded hash: multiply each word to 128 bits, then XOR the two halves. */
 #include "common/hash.h"
 
 #include <errno.h>

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Hashes of tables.
+ * Hash tables (uthash) and a seeded hash.
  *
- * uthash would end the program when memory is short.  With this header what could not
- * be added is left as it was: after HASH_ADD look at hash_has_added().
+ * uthash would end the program when memory is short.  With this header a failed HASH_ADD leaves
+ * the table unchanged: check hash_has_added() after it.
  *
- * Tables of our own whose keys come from outside have a seed that nobody is told:
- * without it nobody can choose keys that meet in one chain.  Not for what is stored or
- * sent, and no digest.
+ * Our own tables whose keys come from outside use a secret seed, so that nobody can choose keys
+ * that all fall into one chain.  The hash is not a digest, and is never stored or sent.
  */
 #ifndef BOOTSEER_COMMON_HASH_H
 #define BOOTSEER_COMMON_HASH_H
@@ -20,17 +19,17 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* `element` was just added, its handle is the member `hh`. */
+/* Did HASH_ADD work?  `element` was just added with its handle in the member `hh`. */
 #define hash_has_added(element) ((element)->hh.tbl != NULL)
 
 struct hash_seed {
 	uint64_t start, factor;
 };
 
-/* From the kernel's random numbers. */
+/* Make a seed of the kernel's random numbers. */
 int hash_seed_new(struct hash_seed *ret, struct error *err) MUST_CHECK;
 
-/* All bits depend on all of `data`: any of them choose a bucket. */
+/* Each bit of the result depends on all of `data`, so that any bits may choose a bucket. */
 uint64_t hash_seeded(const struct hash_seed *s, const void *data, size_t len);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A reference to a JSON value that its scope gives back. */
+/* JSON values: automatic release of references, small helpers. */
 #ifndef BOOTSEER_COMMON_JSON_H
 #define BOOTSEER_COMMON_JSON_H
 
@@ -11,20 +11,20 @@ static inline void cleanup_json(json_t **j)
 	json_decref(*j);
 }
 
-/* Must be initialised; steal_ptr() hands the reference on. */
+/* A reference that is released at the end of the scope.  Must be initialised; steal_ptr() hands it
+ * on. */
 #define AUTO_JSON __attribute__((cleanup(cleanup_json))) json_t
 
-/* A text of a stranger: bytes that are no UTF-8 as \xNN, since JSON can say no others.  NULL:
- * no memory. */
+/* A JSON text of bytes from outside; bytes that are not UTF-8, which JSON cannot hold, become
+ * \xNN. NULL: no memory. */
 json_t *json_bytes(const char *text);
 
-/* Member `key` of `o`, which may be NULL; "" where there is none, or one that is no text. */
+/* The text of member `key`; "" when `o` is NULL, or the member is missing or not a text. */
 const char *json_text_of(const json_t *o, const char *key);
 
-/* "sha256:..." */
 struct digest;
 json_t *json_digest(const struct digest *d);
-/* A descriptor of the OCI's: media type, digest and size. */
+/* A descriptor of the OCI image-spec: media type, digest and size. */
 json_t *json_descriptor(const char *media_type, const struct digest *d,
 			uint64_t size);
 

@@ -18,14 +18,14 @@ enum log_level {
 /* Lines above `level` are dropped; INFO at start.  Any thread. */
 void log_set_level(enum log_level level);
 
-/* Where standard error is a file, drop lines that would come behind `most` bytes of it, and
- * errors behind twice as much; 0, as at start: write each.  Any thread. */
+/* When standard error is a file: drop lines once the file has `most` bytes, and errors once it has
+ * twice as much. 0, the default: write every line.  Any thread. */
 void log_set_file_max(uint64_t most);
 
-/* False: a line of this level would be dropped, for what log_set_file_max() says. */
+/* Would a line of this level be written, given the bound of log_set_file_max()? */
 bool log_has_room(enum log_level level);
 
-/* "error", "warning", "info", "debug"; -EINVAL otherwise. */
+/* Parse "error", "warning", "info" or "debug"; -EINVAL otherwise. */
 int log_level_parse(const char *text, enum log_level *ret) MUST_CHECK;
 
 /*

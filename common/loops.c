@@ -14,10 +14,10 @@
 
 #include "common/cleanup.h"
 
-/* Others take free devices too; each lost race costs one try. */
+/* Other processes may take the free device first; each lost race costs one try. */
 #define TRIES 64
 
-/* -EBUSY: somebody else has it now. */
+/* Attach `file` to the loop device `fd`.  -EBUSY: another process took the device first. */
 static int loops_configure(int fd, int file_fd, const char *file,
 			   bool is_writable, struct error *err)
 {
@@ -30,12 +30,12 @@ static int loops_configure(int fd, int file_fd, const char *file,
 	if (!is_writable)
 		c.info.lo_flags |= LO_FLAGS_READ_ONLY;
 
-	/* Only shown by tools, so it may be cut. */
+	/* Tools only display this name, so it may be cut. */
 	(void)snprintf((char *)c.info.lo_file_name, LO_NAME_SIZE, "%s", file);
 	if (ioctl(fd, LOOP_CONFIGURE, &c) == 0)
 		return 0;
-	/* A disk whose sectors are larger than what we ask for, or a file
-	 * system without direct I/O: the page cache then has it twice. */
+	/* Direct I/O is refused: the disk's sectors are larger than we ask for, or the file system
+	 * has no direct I/O. Without it the page cache has the data twice. */
 	if (errno == EINVAL) {
 		c.info.lo_flags &= ~(uint32_t)LO_FLAGS_DIRECT_IO;
 		if (ioctl(fd, LOOP_CONFIGURE, &c) == 0)

@@ -8,7 +8,8 @@
 
 #include "common/clock.h"
 
-#define LOOK_NS INT64_C(50000000) /* how often a pace is asked */
+/* how often a waiting thread checks whether its pace says stop */
+#define LOOK_NS INT64_C(50000000)
 
 void memory_gate_init(struct memory_gate *g, uint64_t most, uint64_t most_each)
 {
@@ -29,7 +30,7 @@ static bool is_short(const struct memory_gate *g, uint64_t bytes)
 	return bytes > g->most - g->used;
 }
 
-/* Lock held. */
+/* With the lock held: may this claim have `bytes` more, by both bounds? */
 static bool memory_gate_fits(const struct memory_gate *g,
 			     const struct memory_claim *c, uint64_t bytes)
 {
@@ -40,7 +41,7 @@ static bool memory_gate_fits(const struct memory_gate *g,
 	return !is_short(g, bytes) && bytes <= g->most_each - used;
 }
 
-/* Lock held: until some is given, or it is time to look whether to go on. */
+/* With the lock held: wait for a release of memory, `end`, or the next check of the pace. */
 static int wait_given(struct memory_gate *g, struct pace *pace, int64_t end)
 {
 	int64_t now = clock_now_ns();
@@ -121,7 +122,7 @@ void memory_claim_give(struct memory_claim *c)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* Does somebody wait who could go on without what it has? */
+/* Does a claim wait for memory that this claim's release could give it? */
 static bool is_awaited(const struct memory_claim *c)
 {
 	struct memory_gate *g = c->gate;

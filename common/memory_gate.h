@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A bound on memory that several threads ask for in large pieces, with a share of it
- * for each name: whoever uses one name has no more, so that others have the rest.
+ * A bound on memory that several threads take in large pieces.  Each name has a share of its own,
+ * so that the users of one name cannot take all.
  */
 #ifndef BOOTSEER_COMMON_MEMORY_GATE_H
 #define BOOTSEER_COMMON_MEMORY_GATE_H
@@ -13,56 +13,60 @@
 #include "common/error.h"
 #include "common/pace.h"
 
-/* While others wait for the memory of a claim, what it is used for has to come this
- * fast, in bytes a second; it is judged each time it was waited for this long. */
+/* While others wait for a claim's memory, the data that it was taken for must arrive at least this
+ * fast (bytes a second), measured over each MEMORY_JUDGE_NS of waiting for the data. */
 #define MEMORY_LEAST_RATE (UINT64_C(1) << 20)
 #define MEMORY_JUDGE_NS INT64_C(10000000000)
 
 struct memory_claim;
 
 struct memory_gate {
-	/* Instead of bounds: waits until this claim may have any bytes, as no other has some
-	 * then.  NULL: what follows counts.  An error is that of memory_claim_take(). */
+	/* If set, replaces the bounds: blocks until no other claim has memory, then this claim may
+	 * have any number of bytes.  Its error is returned by memory_claim_take(). */
 	int (*turn)(struct memory_claim *c, struct error *err);
-	uint64_t most;        /* bytes, of all names */
-	uint64_t most_each;   /* of one, as many as anybody takes at once */
+	uint64_t most;        /* bound in bytes, of all names together */
+	uint64_t most_each;   /* bound in bytes, of each name; no claim
+	                       * takes more at once */
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t given;
-	struct memory_claim *first; /* who have some or wait: a short list */
+	struct memory_claim *first; /* claims that have memory or wait for
+	                             * it: a short list */
 	uint64_t used;
 };
 
-/* A thread's claim on the gate. The user sets the first three members, and the
- * rest to 0. */
+/* A thread's claim on the gate.  The user sets the first three members and zeroes the rest, which
+ * belongs to the gate. */
 struct memory_claim {
 	struct memory_gate *gate;
 	const char *name;  /* borrowed */
-	struct pace *pace; /* whether it is still wanted; NULL: it is */
+	struct pace *pace; /* says whether the memory is still wanted; NULL:
+	                    * always */
 
-	uint64_t bytes; /* that it has; the gate's, as the rest */
+	uint64_t bytes; /* memory that the claim has */
 	uint64_t wants;
-	uint64_t came;     /* since it was judged, and how long that was */
-	int64_t waited_ns; /* waited for */
+	uint64_t came;     /* bytes that arrived since the rate was last
+	                    * judged */
+	int64_t waited_ns; /* time spent waiting for those bytes */
 	struct memory_claim *next;
 };
 
 void memory_gate_init(struct memory_gate *g, uint64_t most, uint64_t most_each);
-void memory_gate_fini(struct memory_gate *g); /* with no claim that has some */
+void memory_gate_fini(struct memory_gate *g); /* no claim may have memory */
 
 /*
- * Wait until `bytes` more are within the bound and the name's share.  The claim may
- * have none: two that have some would wait for each other.  Any thread.
- *   -EBUSY      others had them for all of `timeout_ns`
- *   -ECANCELED  soon after the pace said stop
+ * Wait until `bytes` fit the bound and the name's share.  The claim must have none yet: two claims
+ * that each have some could wait for each other forever.  Any thread.
+ *    -EBUSY      the memory was not free within `timeout_ns`
+ *    -ECANCELED  soon after the pace said stop
  */
 int memory_claim_take(struct memory_claim *c, uint64_t bytes,
 		      int64_t timeout_ns, struct error *err) MUST_CHECK;
-void memory_claim_give(struct memory_claim *c); /* all that it has, if any */
+void memory_claim_give(struct memory_claim *c); /* gives back all of it, if
+	                                         * any */
 
 /*
- * `n` bytes of what the memory is for came, after `waited_ns` in which they were all
- * that was waited for.
- *   -EBUSY  they come slower than MEMORY_LEAST_RATE, and others wait for the memory
+ * Report that `n` bytes of the data arrived after `waited_ns` of waiting for nothing else.
+ *    -EBUSY  the data comes slower than MEMORY_LEAST_RATE, and others wait for the memory
  */
 int memory_claim_came(struct memory_claim *c, uint64_t n, int64_t waited_ns,
 		      struct error *err) MUST_CHECK;

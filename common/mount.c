@@ -24,13 +24,12 @@ struct isolated_result {
 	struct error err;
 };
 
-/* Only `fd` stays open, as `RESULT_FD`. */
+/* In the child, only the pipe for the result stays open, as RESULT_FD. */
 #define RESULT_FD 3
-/* A mount takes moments; one that hangs in the kernel keeps the lock. */
+/* A mount takes moments, but a mount that hangs in the kernel keeps the lock for long. */
 #define LOCK_WAIT_S 20u
-/* Longer than reads for the kernel that a mount or unmount waits for, all of which have a
- * deadline of their own.  The child ends itself, so that it keeps no lock either when its
- * parent was killed. */
+/* The child ends itself after this, so that it releases the lock even if its parent was killed.
+ * Longer than the deadlines of all reads that a mount or unmount in the kernel may wait for. */
 #define JOB_S 300u
 
 static void keep_only(int fd)
@@ -45,7 +44,7 @@ static void mount_on_alarm(int signo)
 	(void)signo;
 }
 
-/* In the child, which is alone, whatever the thread that forked had blocked. */
+/* Called in the child.  Unblocks SIGALRM, which the thread that forked may have blocked. */
 static void set_alarm(unsigned int seconds, void (*handler)(int))
 {
 	const struct sigaction end = { .sa_handler = handler };
@@ -92,7 +91,7 @@ static int run_locked(const char *path, uint64_t lock, mount_isolated_fn *fn,
 	return rc < 0 ? rc : fn(arg, err);
 }
 
-/* `path`: of the file of locks. */
+/* `path` is the file of locks. */
 static void mount_child(int fd, const char *path, uint64_t lock,
 			mount_isolated_fn *fn, void *arg)
 {
@@ -103,7 +102,7 @@ static void mount_child(int fd, const char *path, uint64_t lock,
 	keep_only(fd);
 	r.rc = run_locked(path, lock, fn, arg, &r.err);
 	n = write(RESULT_FD, &r, sizeof(r));
-	/* Not exit(): the buffers and handlers are the parent's. */
+	/* Not exit(), which would flush the parent's buffers and run its handlers. */
 	_exit(n == (ssize_t)sizeof(r) ? 0 : 1);
 }
 
@@ -168,14 +167,14 @@ void mount_line_fini(struct mount_line *l)
 	*l = (struct mount_line){ .major = 0 };
 }
 
-/* The search of mount_see(). */
+/* Search state of mount_see(). */
 struct mount_search {
 	const char *path;
 	struct mount_seen *found;
 	bool any;
 };
 
-/* Copy to *at, which moves on. */
+/* Copy `text` to *at and move *at past the copy; NULL when it does not fit. */
 static char *copy_text(char **at, const char *end, const char *text)
 {
 	size_t n = strlen(text) + 1;
@@ -188,7 +187,7 @@ static char *copy_text(char **at, const char *end, const char *text)
 	return copy;
 }
 
-/* A later line is mounted over an earlier one. */
+/* Later lines replace earlier ones: their mounts lie on top. */
 static int mount_compare(void *arg, const struct mountinfo *m,
 			 struct error *err)
 {
@@ -295,7 +294,8 @@ int mount_canonical(const char *path, char **ret, struct error *err)
 
 struct umount_job {
 	const char *path;
-	dev_t dev; /* 0: any */
+	dev_t dev; /* only unmount a file system with this device number; 0:
+	            * any */
 	bool lazily;
 };
 
@@ -312,7 +312,7 @@ static int umount_job(void *arg, struct error *err)
 	if (umount2(j->path, UMOUNT_NOFOLLOW | (j->lazily ? MNT_DETACH : 0)) ==
 	    0)
 		return 0;
-	/* Without CAP_SYS_PTRACE bootseerd cannot look by whom. */
+	/* Without CAP_SYS_PTRACE bootseerd cannot find out which process uses it. */
 	if (errno == EBUSY)
 		return error_set(err, EBUSY,
 				 "in use: 'fuser -vm %s' shows by whom, end "

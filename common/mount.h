@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Mount calls for a process that serves FUSE mounts: those that could wait for
- * this process itself are made in a child, and mounts are looked up without
- * asking a file system.
+ * Mounting and unmounting for a process that serves FUSE mounts.  Calls that could end up waiting
+ * for this process itself are made in a child; looking up mounts sends no request to any file
+ * system.
  */
 #ifndef BOOTSEER_COMMON_MOUNT_H
 #define BOOTSEER_COMMON_MOUNT_H
@@ -35,39 +35,39 @@
 typedef int mount_isolated_fn(void *arg, struct error *err);
 int mount_isolated(const char *run_dir, uint64_t lock, mount_isolated_fn *fn,
 		   void *arg, struct error *err) MUST_CHECK;
-/* A user's own locks are below: bootseerd's are the indexes of images.  These are
- * of the mounts of FUSE sessions, and of probing. */
+/* Numbers of locks.  Those below MOUNT_LOCK_SESSION are the user's (bootseerd's: indexes of
+ * images); this one and up are for mounts of FUSE sessions, and for probing. */
 #define MOUNT_LOCK_SESSION (UINT64_C(1) << 40)
 #define MOUNT_LOCK_PROBE (MOUNT_LOCK_SESSION + 1)
 
-/* Unmount in such a child; not mounted is no error.  `lazily`: also when it is in
- * use, otherwise that is -EBUSY. */
+/* Unmount `path` in a child (mount_isolated()); no error if nothing is mounted there.  A mount in
+ * use is -EBUSY, or with `lazily` detached all the same. */
 int mount_take_down(const char *run_dir, uint64_t lock, const char *path,
 		    bool lazily, struct error *err) MUST_CHECK;
-/* The same, unless another file system is mounted there than the one with this device
- * number (stat(2)), which is no error either. */
+/* mount_take_down(), but only if the mounted file system has this device number (stat(2)); another
+ * is left alone, without an error. */
 int mount_take_down_dev(const char *run_dir, uint64_t lock, const char *path,
 			dev_t dev, bool lazily, struct error *err) MUST_CHECK;
-/* The same in a child that has the lock already.  `path` is canonical. */
+/* mount_take_down() for callers that run in such a child, with its lock.  `path` is canonical. */
 int mount_take_down_alone(const char *path, bool lazily,
 			  struct error *err) MUST_CHECK;
 
-/* May it be the value of context= in quotes, a mount option of SELinux: user:role:type, and a level
- * where there is one? */
+/* Can this be the value of SELinux's mount option context= in quotes?  The form is user:role:type,
+ * optionally with a level. */
 #define MOUNT_CONTEXT_MAX 256 /* bytes, NUL included */
 bool mount_context_is_valid(const char *context);
 
 /* A line of /proc/self/mountinfo. */
 struct mount_line {
 	unsigned int major, minor;
-	char *root; /* folder of the file system that is mounted */
+	char *root; /* folder of the file system that is mounted there */
 	char *path; /* mount point */
 	char *fstype;
 	char *source;
 };
 void mount_line_fini(struct mount_line *l);
 
-/* The same with memory of its own, for mount_see(). */
+/* A mount_line with its own memory, for mount_see(). */
 struct mount_seen {
 	struct mount_line line; /* borrows `text` */
 	char text[4 * 4096];
@@ -87,7 +87,7 @@ struct mount_options {
 		.len = 0, .text = "" \
 	}
 
-/* Add one, behind a comma.  -E2BIG: they do not fit. */
+/* Append an option, after a comma.  -E2BIG: it does not fit. */
 int mount_options_add(struct mount_options *o, struct error *err,
 		      const char *fmt, ...) PRINTF(3, 4) MUST_CHECK;
 
@@ -96,13 +96,13 @@ int mount_options_add(struct mount_options *o, struct error *err,
 int mount_find(const char *path, struct mount_line *ret,
 	       struct error *err) MUST_CHECK;
 
-/* Call statfs(2) on the path in a child, which may hang with the file system
- * mounted there. Returns 0, or an errno (ENOTCONN: its server is gone for
- * good), or -1 when nothing came within `wait_ms`. */
+/* Call statfs(2) on the path in a child, as the call hangs if the file system mounted there does.
+ * Returns 0, or an errno (ENOTCONN: its server is gone for good), or -1 when no result came within
+ * `wait_ms`. */
 int mount_ask(const char *path, int64_t wait_ms) MUST_CHECK;
 
-/* `path` without symlinks in the folder that holds it; the last part itself is
- * not looked at, it may be a mount that hangs.  Caller owns. */
+/* `path` with the symlinks of its parent folder resolved.  The last component is not looked at, as
+ * it may be a mount that hangs.  Caller owns. */
 int mount_canonical(const char *path, char **ret, struct error *err) MUST_CHECK;
 
 #endif

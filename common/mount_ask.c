@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A question to a file system that may never answer. */
+/* statfs(2) on a file system that may never answer. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,8 +14,8 @@
 
 #define ANSWER_FD 3
 
-/* The process that asks has no other descriptor of ours.  Its alarm ends it, since its
- * parent waits for it no more. */
+/* Runs in the process that makes the call, which keeps no other descriptor.  An alarm ends it, as
+ * its parent stops waiting after a while. */
 static void ask_path(int fd, const char *path, int64_t wait_ms)
 {
 	struct statfs st;
@@ -33,7 +33,7 @@ static void ask_path(int fd, const char *path, int64_t wait_ms)
 	_exit(write(ANSWER_FD, &code, sizeof(code)) == sizeof(code) ? 0 : 1);
 }
 
-/* -1: no answer. */
+/* Read the result from the pipe; -1: none came in time. */
 static int read_in_time(int fd, int64_t wait_ms)
 {
 	const int64_t end_ns = clock_now_ns() + wait_ms * NS_PER_MS;
@@ -50,8 +50,8 @@ static int read_in_time(int fd, int64_t wait_ms)
 	return code;
 }
 
-/* The child ends at once, so that the process that asks is adopted by process 1, which
- * takes its status also when it hangs past our patience. */
+/* The first child ends at once, so that process 1 adopts the grandchild that makes the call, and
+ * reaps it even if it hangs long after we stopped waiting. */
 static pid_t fork_away(int fd, const char *path, int64_t wait_ms)
 {
 	pid_t pid = fork();
@@ -61,8 +61,8 @@ static pid_t fork_away(int fd, const char *path, int64_t wait_ms)
 	pid = fork();
 	if (pid == 0)
 		ask_path(fd, path, wait_ms);
-	/* Not by _exit(), where TSan looks for threads that nobody has joined, and finds
-	 * those that fork() has left in the parent. */
+	/* Not _exit(): TSan checks there for unjoined threads, and would report the parent's
+	 * threads, which fork() did not copy. */
 	(void)syscall(SYS_exit_group, pid < 0);
 	__builtin_unreachable();
 }

@@ -9,11 +9,11 @@
 
 #define FILE_NAME "/proc/self/mountinfo"
 
-/* Root, mount point and source have 4 KiB each, of which each byte may be written as four;
- * what comes behind them, the options of the file system, is not wanted. */
+/* Root, mount point and source have up to 4 KiB each, and each byte may be escaped as four.  The
+ * options of the file system, which follow, are not needed. */
 #define LINE_MAX_BYTES (64u << 10)
 
-/* Space, tab, newline and backslash are written as \ooo. */
+/* Undo the escapes: space, tab, newline and backslash are written as \ooo. */
 static char *mountinfo_unescape(char *text)
 {
 	char *out = text;
@@ -58,10 +58,11 @@ bool mountinfo_parse(char *line, struct mountinfo *ret)
 	return true;
 }
 
-/* The part of the file that is looked at. */
+/* The part of the file that has been read and not yet parsed. */
 struct window {
 	size_t n;         /* bytes of `text` */
-	bool is_middle;   /* it begins within a line whose begin was seen */
+	bool is_middle;   /* the text begins inside a line whose beginning
+	                   * was parsed already */
 	mountinfo_fn *fn; /* called with `arg` */
 	void *arg;
 	char text[LINE_MAX_BYTES + 1];
@@ -77,7 +78,7 @@ static int take_line(struct window *w, char *line, struct error *err)
 						       : 0;
 }
 
-/* The whole lines of it; `is_end`: what is left is one, too. */
+/* Parse the whole lines in the window; with `is_end` also the rest without a newline. */
 static int take_lines(struct window *w, bool is_end, struct error *err)
 {
 	char *line = w->text, *end = w->text + w->n, *nl;
@@ -106,7 +107,7 @@ int mountinfo_read(int fd, mountinfo_fn *fn, void *arg, struct error *err)
 	ssize_t n;
 	int rc = 0;
 
-	/* Without the text, which is written when it is needed. */
+	/* Only the small members are set: zeroing `text` would cost time for nothing. */
 	w.n = 0;
 	w.is_middle = false;
 	w.fn = fn;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A mutex that is held until the end of a scope, by whichever way that is left. */
+/* Hold a mutex until the end of the scope, however the scope is left. */
 #ifndef BOOTSEER_COMMON_MUTEX_H
 #define BOOTSEER_COMMON_MUTEX_H
 

@@ -27,7 +27,7 @@ void notify_send(const char *state)
 	if (*path == '@')
 		addr.sun_path[0] = '\0';
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	/* Nobody to tell is no failure of ours. */
+	/* A service manager that does not listen is no failure of ours. */
 	if (fd < 0 ||
 	    sendto(fd, state, strlen(state), MSG_NOSIGNAL,
 		   (struct sockaddr *)&addr,

@@ -3,11 +3,11 @@
 #ifndef BOOTSEER_COMMON_NOTIFY_H
 #define BOOTSEER_COMMON_NOTIFY_H
 
-/* Say "READY=1" or "STOPPING=1" to who waits for it, if anybody does. */
+/* Send a state such as "READY=1" or "STOPPING=1" to the service manager, if there is one. */
 void notify_send(const char *state);
 
-/* The listening socket that was passed to this process, or -1.  The caller owns
- * it; further calls give -1. */
+/* The listening socket that the service manager passed to this process, or -1.  The caller owns
+ * it; further calls return -1. */
 int notify_take_socket(void);
 
 #endif

@@ -14,7 +14,8 @@ struct scan {
 	int argc;
 	char **argv;
 	int i;
-	bool seen_file; /* the file was read already; now the options count */
+	bool seen_file; /* the configuration file was read; now the other
+	                 * options are set */
 	bool help, version, check, dump;
 	const char *generate; /* "man" or a shell, borrowed from argv */
 };
@@ -53,8 +54,8 @@ static bool scan_builtin(struct scan *s, const char *key)
 static int option_apply(struct scan *s, const struct option_spec *o,
 			const char *text, struct error *err)
 {
-	/* The first pass looks for the file alone, so that what stands on the
-	 * command line wins over the file wherever it stands. */
+	/* The first pass reads only the configuration file, so that options of the command line
+	 * override it wherever --config stands. */
 	bool is_file = strcmp(o->key, "config") == 0;
 	int rc;
 
@@ -191,7 +192,7 @@ static int set_defaults(const struct option_spec *options, void *cfg,
 	return 0;
 }
 
-/* Lists given on the command line replace the default and the file's. */
+/* Lists given on the command line replace the default list and that of the file. */
 static void clear_given_lists(struct scan *s)
 {
 	for (const struct option_spec *o = s->prog->options; o->key; o++) {

@@ -16,8 +16,10 @@
 enum option_type {
 	OPTION_BOOL,     /* bool; "--key" or "--key=no" */
 	OPTION_STRING,   /* char *, owned by the configuration; NULL if unset */
-	OPTION_FILE,     /* the same, of a file that can be read */
-	OPTION_LIST,     /* char **, NULL-terminated, owned; repeats append */
+	OPTION_FILE,     /* like STRING: the name of a file, which must be
+	                  * readable */
+	OPTION_LIST,     /* char **, NULL-terminated, owned; each repetition
+	                  * appends */
 	OPTION_INTEGER,  /* uint64_t */
 	OPTION_SIZE,     /* uint64_t bytes; "10G", "512K", powers of 1024 */
 	OPTION_DURATION, /* int64_t nanoseconds; "5s", "250ms", "2m", "1h" */
@@ -28,17 +30,20 @@ struct option_spec {
 	const char *key; /* long option and configuration key: "cache-quota" */
 	char letter;     /* short option, or 0 */
 	enum option_type type;
-	size_t offset;         /* of the member in the configuration struct */
+	size_t offset;         /* of the value's member in the configuration
+	                        * struct */
 	const char *def;       /* as text; NULL: unset, 0, false */
 	const char *min, *max; /* as text; NULL: no bound */
 	const char *arg;       /* name of the value in --help: "DIR" */
 	const char *const
-		*values;    /* OPTION_ENUM, NULL-terminated; of OPTION_FILE:
-				    * words that may stand for a file */
+		*values; /* of an OPTION_ENUM, NULL-terminated; for OPTION_FILE:
+			  * words allowed instead of a file's name */
 	const char *help;   /* one sentence */
-	const char *absent; /* OPTION_FILE: what to do when it is not there */
-	const char *bare;   /* of "--key" without "=": it takes no next word */
-	bool no_file;       /* command line only */
+	const char *absent; /* OPTION_FILE: what to do when the file is
+	                     * missing */
+	const char *bare;   /* value of "--key" without "="; such an option
+	                     * takes no next word */
+	bool no_file;       /* allowed on the command line only */
 };
 
 /* A program (or one subcommand of it) as --help shows it. */
@@ -49,15 +54,16 @@ struct option_program {
 	const struct option_spec *options; /* ends with key NULL */
 	const char *examples;              /* lines, or NULL */
 	const char *see_also; /* "bootseerd(8)"; NULL: bootseer(1) */
-	/* Operands; max 0: no more than min; -1: any number. */
+	/* Number of operands; max 0: exactly min; max -1: any number. */
 	int min_args, max_args;
 };
 
 /* Actions that the command line asked for besides its options. */
 enum option_action {
 	OPTION_ACTION_RUN,
-	OPTION_ACTION_EXIT, /* --help, --version were printed on stdout */
-	OPTION_ACTION_CHECK, /* --check-config: the same, behind checks of files */
+	OPTION_ACTION_EXIT,  /* --help, --version were printed on stdout */
+	OPTION_ACTION_CHECK, /* --check-config: also exit, but after files
+	                      * were checked */
 };
 
 /*
@@ -71,9 +77,9 @@ int option_parse(const struct option_program *prog, void *cfg, int argc,
 		 struct error *err) MUST_CHECK;
 
 /*
- * To be called with the result `rc` of a check of a parsed configuration.  When its
- * message names an option ("--root ...") that the configuration file set, and the
- * command line did not, put file and line before the message.  Returns `rc`.
+ * Call this with the result `rc` of a check of the parsed configuration.  If its message names an
+ * option ("--root ...") that was set by the configuration file and not by the command line, this
+ * puts file and line before the message.  Returns `rc`.
  */
 int option_refuse(const struct option_program *prog, const void *cfg, int argc,
 		  char **argv, int rc, struct error *err);
@@ -98,7 +104,7 @@ int option_completion(const char *shell,
 		      const struct option_program *const *programs,
 		      FILE *out) MUST_CHECK;
 
-/* Options that each daemon has; `at` is the place of the member. */
+/* Options that each daemon has; `at` is the member's offset. */
 extern const char *const option_log_levels[];
 
 #define OPTION_LOG_LEVEL(at) \
@@ -114,7 +120,7 @@ extern const char *const option_log_levels[];
 		.help = "Read options from this file first." \
 	}
 
-/* Parts, also useful alone. */
+/* Parsers of single values. */
 int option_parse_size(const char *text, uint64_t *ret,
 		      struct error *err) MUST_CHECK;
 int option_parse_duration(const char *text, int64_t *ret_ns,

@@ -6,7 +6,7 @@
 #include "common/buf.h"
 #include "common/option_priv.h"
 
-/* scdoc gives a meaning to these. */
+/* Escape the characters that have a meaning in scdoc. */
 static void print_escaped(FILE *out, const char *text)
 {
 	for (; *text; text++) {
@@ -42,7 +42,7 @@ void option_scdoc(const struct option_program *prog, FILE *out)
 	      out);
 }
 
-/* Options of every program, then those of programs that have a configuration. */
+/* Options of every program; the last ones only of programs with a configuration file. */
 static const struct {
 	const char *key, *help;
 } builtins[] = {
@@ -85,7 +85,8 @@ static int next_words(const struct option_program *const *programs,
 		n = strcspn(word, " ");
 		if (ret->len >= n && ret->data &&
 		    strncmp(ret->data + ret->len - n, word, n) == 0)
-			continue; /* neighbours share their group's word */
+			continue; /* the previous program has the same word:
+	                           * programs of a group are neighbours */
 		rc = buf_printf(ret, " %.*s", (int)n, word);
 	}
 	return rc;
@@ -93,7 +94,7 @@ static int next_words(const struct option_program *const *programs,
 
 typedef void path_fn(FILE *out, const char *path, const char *words);
 
-/* Call `each` for every prefix of the programs' names, once. */
+/* Call `each` once for every prefix of the programs' names. */
 static int each_path(const struct option_program *const *programs, FILE *out,
 		     path_fn *each)
 {
@@ -132,7 +133,7 @@ static void bash_path(FILE *out, const char *path, const char *words)
 	fprintf(out, "\t'%s') words='%s' ;;\n", path, words);
 }
 
-/* There `words` is the command line. */
+/* In the zsh function, the variable `words` is the command line. */
 static void zsh_path(FILE *out, const char *path, const char *words)
 {
 	fprintf(out, "\t'%s') words_='%s' ;;\n", path, words);
@@ -184,7 +185,7 @@ static int complete_zsh(const struct option_program *const *programs,
 	return rc;
 }
 
-/* True when every word of `commands` was typed. */
+/* Write the condition that every word of `commands` was typed already. */
 static void fish_condition(FILE *out, const char *commands)
 {
 	const char *and = "";
@@ -216,7 +217,7 @@ static void fish_option(FILE *out, const char *name, const char *commands,
 	fputs("'\n", out);
 }
 
-/* A command's words, each offered once those before it were typed. */
+/* Offer each word of a command once the words before it were typed. */
 static void fish_words(FILE *out, const char *name, const char *commands)
 {
 	for (const char *word = commands; *word;) {

@@ -95,7 +95,7 @@ int option_read_file(const struct option_program *prog, void *cfg,
 	if (rc < 0)
 		return error_wrap(err, rc, "option '--config'");
 	config_init(&file);
-	/* From memory: a file read so cannot @include others. */
+	/* Parse from memory: a text parsed like that cannot @include other files. */
 	if (!config_read_string(&file, text.data ? text.data : ""))
 		rc = error_set(err, EINVAL,
 			       "line %d: %s: want KEY = VALUE; with texts, "

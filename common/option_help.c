@@ -91,7 +91,7 @@ static void print_option(FILE *out, const struct option_spec *o)
 	print_entry(out, o->letter, key, value, rc == 0 ? text.data : o->help);
 }
 
-/* Examples are printed one a line, indented here whatever the table has. */
+/* Print one example a line, with our indentation whatever the table's text has. */
 static void print_examples(FILE *out, const char *text)
 {
 	fputs("\nExamples:\n", out);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where the configuration file says what a check refuses. */
+/* Find where the configuration file sets a value that a check refused. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "common/option_priv.h"
 
-/* The option that a message names first, as "--root"; NULL: none of these. */
+/* The first option that a message names, such as "--root"; NULL: it names none. */
 static const struct option_spec *named_in(const struct option_spec *options,
 					  const char *msg)
 {

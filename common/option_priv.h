@@ -10,7 +10,7 @@
 int option_set(const struct option_spec *o, void *cfg, const char *text,
 	       struct error *err) MUST_CHECK;
 
-/* Release and unset the member, so that a list starts afresh. */
+/* Release and unset the member; a list then starts empty. */
 void option_clear(const struct option_spec *o, void *cfg);
 
 /* Read a configuration file into `cfg`; unknown keys are errors. */
@@ -23,17 +23,17 @@ unsigned int option_file_line(const char *path, const char *key);
 /* Name of the value in help texts; NULL for a switch. */
 const char *option_value_name(const struct option_spec *o);
 
-/* Append the help sentence with values, default and repetition. */
+/* Append the option's help sentence, its values and default, and whether it may repeat. */
 int option_describe(const struct option_spec *o, struct buf *ret) MUST_CHECK;
 
-/* Is the member one text? */
+/* Is the member of this type a single text? */
 bool option_is_text(enum option_type type);
 
-/* NULL when the table has no such key. */
+/* Look up a key; NULL when the table does not have it. */
 const struct option_spec *option_find(const struct option_spec *options,
 				      const char *key, size_t len);
 
-/* The value of "--key" alone; NULL: the next word is. */
+/* The value of "--key" without "="; NULL: the next word is the value. */
 const char *option_bare(const struct option_spec *o);
 
 #endif

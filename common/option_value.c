@@ -84,7 +84,7 @@ int option_parse_size(const char *text, uint64_t *ret, struct error *err)
 int option_parse_duration(const char *text, int64_t *ret_ns, struct error *err)
 {
 	uint64_t v = 0;
-	/* No time at all is the same in each unit. */
+	/* "0" needs no unit. */
 	int rc = strcmp(text, "0") == 0
 			 ? 0
 			 : parse_units(text, duration_units, INT64_MAX, &v);
@@ -125,7 +125,7 @@ static int parse_integer(const char *text, uint64_t *ret, struct error *err)
 	return 0;
 }
 
-/* A number of a numeric type, whatever its width. */
+/* Parse a number by its type; the result always has 64 bits. */
 static int parse_number(enum option_type type, const char *text, uint64_t *ret,
 			struct error *err)
 {
@@ -173,8 +173,8 @@ static int set_string(void *member, const char *text, struct error *err)
 	return 0;
 }
 
-/* A file that is named is read now: that it cannot be read would otherwise be noticed
- * when it is needed first, late or never. */
+/* Check now that the file can be read; otherwise the mistake would only be noticed when the file
+ * is first needed. */
 static int set_file(const struct option_spec *o, void *member, const char *text,
 		    struct error *err)
 {

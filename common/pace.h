@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How much of the network a transfer may take, as whoever began it thinks now.
- * It changes while the transfer is under way, so it is asked again and again.
+ * How much of the network a transfer may take now.  The answer changes while the transfer runs, so
+ * the transfer asks again and again.
  */
 #ifndef BOOTSEER_COMMON_PACE_H
 #define BOOTSEER_COMMON_PACE_H
@@ -9,27 +9,27 @@
 #include <stdbool.h>
 
 enum pace_level {
-	PACE_GO,   /* as fast as the link is, without a queue of its bytes in
-	            * the network behind which others would wait */
-	PACE_WAIT, /* bytes of something more urgent are coming: nothing, until
+	PACE_GO,   /* as fast as the link is, but without filling the
+	            * network's queues, in which other traffic would wait */
+	PACE_WAIT, /* more urgent bytes are on their way: send nothing until
 	            * pace.wait() returns */
 	PACE_STOP, /* not wanted any more: end soon, with -ECANCELED */
 };
 
-/* Called by the thread of the transfer. */
+/* All functions are called by the transfer's thread. */
 struct pace {
-	/* Often; must not block. */
+	/* Called often, so it must not block. */
 	enum pace_level (*level)(struct pace *p);
-	/* Bytes of it are coming.  NULL: nobody wants to know. */
+	/* Called when bytes of the transfer arrive.  May be NULL. */
 	void (*moves)(struct pace *p);
-	/* Give way; at most a second, then a little may be taken.  NULL where level() never
-	 * is PACE_WAIT. */
+	/* Block while more urgent bytes come, a second at most; then a little may be sent.  May be
+	 * NULL if level() never is PACE_WAIT. */
 	void (*wait)(struct pace *p);
-	/* Requests of this pace have a waiting reader from their beginning. */
+	/* From its first byte on, a reader waits for this transfer. */
 	bool is_urgent;
 };
 
-/* NULL is PACE_GO. */
+/* Without a pace (NULL) the transfer goes at full speed. */
 static inline enum pace_level pace_level(struct pace *p)
 {
 	return p ? p->level(p) : PACE_GO;

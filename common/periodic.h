@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A thread that does something now and then. */
+/* A thread that calls a function at the times that the function wants. */
 #ifndef BOOTSEER_COMMON_PERIODIC_H
 #define BOOTSEER_COMMON_PERIODIC_H
 
@@ -10,17 +10,17 @@
 
 struct periodic;
 
-/* Called on the thread.  Returns when to be called again, as clock_now_ns() counts. */
+/* Called on the thread.  Returns the time of the next call, in time of clock_now_ns(). */
 typedef int64_t periodic_fn(void *arg);
 
-/* Start the thread, which takes no signals; the first call is after `first_ns`, 0: at
+/* Start the thread, which has all signals blocked.  The first call comes after `first_ns`; 0: at
  * once. */
 int periodic_start(periodic_fn *fn, void *arg, int64_t first_ns,
 		   struct periodic **ret, struct error *err) MUST_CHECK;
-/* Have the function called now, or again when it runs.  Any thread; NULL is
+/* Have the function called now; if it is running, once more after that.  Any thread; NULL is
  * allowed. */
 void periodic_wake(struct periodic *p);
-/* Waits for the call under way.  NULL is allowed. */
+/* Stop the thread; waits for a call under way.  NULL is allowed. */
 void periodic_stop(struct periodic *p);
 
 #endif

@@ -11,8 +11,8 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 
-/* A child that leads a process group is killed with all in it; no other has its number while the
- * child is not waited for. */
+/* Kill the child and the process group that it may lead.  No other process can have the number
+ * before the child is waited for. */
 static void kill_child(pid_t pid)
 {
 	(void)kill(-pid, SIGKILL);
@@ -46,8 +46,8 @@ int process_reap(pid_t pid, int64_t timeout_ms, int rc, int *status,
 
 int process_forbid_core(struct error *err)
 {
-	/* core(5) has a core piped to a program whatever the limit is.  The kernel heeds 1 all
-	 * the same: it is what that program itself runs with, so that it has none. */
+	/* A core piped to a program (core(5)) ignores a limit of 0.  The kernel does honour 1: the
+	 * piped program itself runs with that limit, so that its own crash causes no core. */
 	const struct rlimit least = { 1, 1 };
 
 	return setrlimit(RLIMIT_CORE, &least) < 0

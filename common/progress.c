@@ -18,9 +18,10 @@ struct progress {
 	bool terminal;
 	bool drawn; /* a bar stands on the terminal */
 	int64_t start;
-	int64_t shown; /* when something was shown last */
+	int64_t shown; /* time of the last output */
 	char what[WHAT_MAX];
-	uint64_t first; /* `done` when this `what` began, for the rate */
+	uint64_t first; /* `done` at the time `since`, when the current
+	                 * `what` began: for the rate */
 	int64_t since;
 };
 
@@ -77,7 +78,7 @@ static void print_amounts(struct progress *p, uint64_t done, uint64_t total,
 		fprintf(p->out, ", %" PRIu64 " s left", (total - done) / rate);
 }
 
-/* The text may be the name of a file, which may have any byte. */
+/* The text may be a file's name, and so may have any byte. */
 static void print_what(const struct progress *p)
 {
 	char what[WHAT_MAX];

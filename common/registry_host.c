@@ -17,7 +17,7 @@ void registry_host_name(const char *text, char ret[REGISTRY_HOST_MAX])
 	const char *scheme = strstr(text, "://");
 	size_t len, i;
 
-	/* Stores of one kind have only the host of their URLs in common. */
+	/* Cut the scheme: URLs of object stores are compared by their host only. */
 	if (scheme && scheme == text + strcspn(text, ":/"))
 		text = scheme + 3;
 	if (*text == '[') {
@@ -46,7 +46,7 @@ bool registry_host_is_below(const char *repo, const char *prefix, size_t len)
 			    (repo[len] == '/' || !repo[len]));
 }
 
-/* containerd's rule for a first word that is a host. */
+/* Is the first word a host?  The rule is containerd's. */
 static bool registry_host_leads(const char *name, size_t len)
 {
 	return name[len] == '/' &&

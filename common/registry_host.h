@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which machine a registry's name stands for, and whether it is a registry's. */
+/* Parse the host in a registry's name; tell registries from object stores. */
 #ifndef BOOTSEER_COMMON_REGISTRY_HOST_H
 #define BOOTSEER_COMMON_REGISTRY_HOST_H
 
@@ -12,22 +12,22 @@
 #define REGISTRY_NAME_MAX 4096 /* bytes */
 
 /*
- * The host of "[SCHEME://]host[:port][/...]" in lower case, without port, brackets of an IPv6
- * address, and the dot that may end a name; cut to its room.  So one host has one
- * name, whatever ports and spellings it is asked by.  "" when `text` has none.
+ * Store the host of "[SCHEME://]host[:port][/...]" in lower case, without port, brackets (IPv6)
+ * and final dot, so that one host has one name whatever its spelling.  Cut to REGISTRY_HOST_MAX;
+ * "" when `text` has no host.
  */
 void registry_host_name(const char *text, char ret[REGISTRY_HOST_MAX]);
 
-/* Is it the URL of a store of objects ("s3://BUCKET/PREFIX", "file:/DIR"), rather than a
- * registry's "HOST[:PORT][/REPOSITORY]"? */
+/* Is it the URL of an object store ("s3://BUCKET/PREFIX", "file:/DIR"), not
+ * "HOST[:PORT][/REPOSITORY]" of a registry? */
 bool registry_host_is_store(const char *text);
 
-/* Is HOST[:PORT]/REPOSITORY the one that the first `len` bytes of `prefix` name, or below it?
- * All are below none. */
+/* Is the repository HOST[:PORT]/REPOSITORY the one in the first `len` bytes of `prefix`, or below
+ * it?  Every repository is below "". */
 bool registry_host_is_below(const char *repo, const char *prefix, size_t len);
 
-/* An image's name as containerd completes it, the caller's: "nginx" is
- * docker.io/library/nginx.  -EINVAL: it is longer than REGISTRY_NAME_MAX; -ENOMEM. */
+/* The full name of an image, as containerd completes it: "nginx" becomes docker.io/library/nginx.
+ * The caller owns it.  -EINVAL: it is longer than REGISTRY_NAME_MAX; -ENOMEM. */
 int registry_name_complete(const char *name, char **ret,
 			   struct error *err) MUST_CHECK;
 

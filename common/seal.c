@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file is MAGIC, nonce, tag, ciphertext; the nonce is random, and made anew each time. */
+/* A sealed file is MAGIC, nonce, tag, ciphertext; each write uses a new random nonce. */
 #include "common/seal.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ int seal_key_load(const char *path, struct seal_key *ret, struct error *err)
 	return rc;
 }
 
-/* GCM over `len` bytes of `in`; the tag is made, or compared. */
+/* AES-GCM over `len` bytes of `in`: encryption makes the tag, decryption compares it. */
 static int run_cipher(const struct seal_key *key, const uint8_t *nonce,
 		      uint8_t *tag, bool encrypts, const uint8_t *in,
 		      uint8_t *out, size_t len)

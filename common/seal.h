@@ -16,17 +16,18 @@ struct seal_key {
 };
 
 /*
- * Read the key's file, or make it and a new key: mode 600, durable.  Its folder has to be
- * there.  -EPERM: others than its owner may read it; -EINVAL: it holds no key.
+ * Read the key file, or create it with a new key (mode 600, durable).  Its folder has to exist.
+ * -EPERM: users other than its owner may read it; -EINVAL: it holds no key.
  */
 int seal_key_load(const char *path, struct seal_key *ret,
 		  struct error *err) MUST_CHECK;
 
-/* Replace `path` by the text, sealed: all or nothing, durable, mode 600. */
+/* Replace the file `path` by the encrypted text: all or nothing, durable, mode 600. */
 int seal_write_file(const struct seal_key *key, const char *path,
 		    const void *data, size_t len, struct error *err) MUST_CHECK;
 
-/* Append the text of a file.  -EBADMSG: it was sealed by another key, or changed; -ENOENT. */
+/* Append the decrypted text of a file.  -EBADMSG: another key was used, or the file was changed;
+ * -ENOENT. */
 int seal_read_file(const struct seal_key *key, const char *path, size_t max,
 		   struct buf *ret, struct error *err) MUST_CHECK;
 

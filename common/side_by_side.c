@@ -10,7 +10,7 @@
 struct sides {
 	side_fn *fn;
 	void *arg;
-	pthread_mutex_t lock; /* rc, err */
+	pthread_mutex_t lock; /* protects rc and err */
 	int rc;
 	struct error *err;
 	atomic_uint next;
@@ -55,7 +55,7 @@ int side_by_side(unsigned int n, side_fn *fn, void *arg, struct error *err)
 	while (n_threads + 1 < n &&
 	       thread_start(&threads[n_threads], side_main, &s, NULL) == 0)
 		n_threads++;
-	(void)side_main(&s); /* we are one, too */
+	(void)side_main(&s); /* the calling thread works too */
 	while (n_threads)
 		thread_join(&threads[--n_threads]);
 	(void)pthread_mutex_destroy(&s.lock);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ed25519, ECDSA and PEM are OpenSSL's. */
+/* Signing and verifying keys; OpenSSL does Ed25519, ECDSA and PEM. */
 #include "common/sign_key.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "common/fs.h"
 
-#define RAW_SIZE 32u /* of an Ed25519 key, public */
+#define RAW_SIZE 32u /* bytes of a raw Ed25519 public key */
 
 struct sign_key {
 	EVP_PKEY *pkey;
@@ -54,7 +54,7 @@ static int ed25519_id(const EVP_PKEY *pkey, struct digest *ret,
 
 /* -------------------------------------------------------------------- private --- */
 
-/* Takes `pkey`, also on failure. */
+/* Make a key object of `pkey`, which it then owns; freed also on failure. */
 static int take_private(EVP_PKEY *pkey, struct sign_key **ret,
 			struct error *err)
 {
@@ -81,7 +81,7 @@ int sign_key_new(struct sign_key **ret, struct error *err)
 	return take_private(pkey, ret, err);
 }
 
-/* The open file is checked, not the path: no other file can come between check and read. */
+/* Check the open file, not the path, which could be replaced between check and read. */
 static int check_mode(FILE *f, const char *path, struct error *err)
 {
 	struct stat st;
@@ -98,7 +98,7 @@ static int check_mode(FILE *f, const char *path, struct error *err)
 	return 0;
 }
 
-/* OpenSSL's own words for a file of another kind are "no start line". */
+/* For a file of another kind OpenSSL would only say "no start line". */
 static int refuse_private(struct error *err)
 {
 	ERR_clear_error();
@@ -145,7 +145,7 @@ int sign_key_sign(const struct sign_key *k, const void *data, size_t len,
 	return ok ? 0 : ssl_fail(err, EIO, "signing");
 }
 
-/* Takes `bio`. */
+/* Move the text of `bio` to `ret`, and free `bio`. */
 static int end_text(BIO *bio, bool ok, struct buf *ret, struct error *err)
 {
 	char *text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Keys of detached signatures, as PEM: Ed25519 (RFC 8032) to sign and to check,
- * ECDSA P-256 with SHA-256 to check only.  What is signed is the caller's matter.
+ * Keys of detached signatures, as PEM: Ed25519 (RFC 8032) signs and verifies; ECDSA P-256 with
+ * SHA-256 only verifies.  The caller decides which bytes are signed.
  */
 #ifndef BOOTSEER_COMMON_SIGN_KEY_H
 #define BOOTSEER_COMMON_SIGN_KEY_H
@@ -16,9 +16,9 @@
 /* The private half.  Any thread. */
 struct sign_key;
 
-/* Make one of random bytes. */
+/* Make a key of random bytes. */
 int sign_key_new(struct sign_key **ret, struct error *err) MUST_CHECK;
-/* From a PEM file; -EACCES when others than its owner may read it. */
+/* Load a private key from a PEM file; -EACCES when others than its owner may read it. */
 int sign_key_load(const char *path, struct sign_key **ret,
 		  struct error *err) MUST_CHECK;
 void sign_key_free(struct sign_key *k);
@@ -27,12 +27,12 @@ DEFINE_AUTO(sign_key)
 int sign_key_sign(const struct sign_key *k, const void *data, size_t len,
 		  uint8_t ret[SIGN_KEY_SIGNATURE],
 		  struct error *err) MUST_CHECK;
-/* The halves as PEM, appended. */
+/* Append the private key, or its public half, as PEM. */
 int sign_key_format(const struct sign_key *k, struct buf *ret,
 		    struct error *err) MUST_CHECK;
 int sign_key_format_public(const struct sign_key *k, struct buf *ret,
 			   struct error *err) MUST_CHECK;
-/* As verify_key_id() of its public half. */
+/* verify_key_id() of the key's public half. */
 const struct digest *sign_key_id(const struct sign_key *k);
 
 enum verify_key_kind { VERIFY_KEY_ED25519, VERIFY_KEY_P256 };
@@ -47,12 +47,12 @@ int verify_key_parse(const char *pem, size_t len, struct verify_key **ret,
 void verify_key_free(struct verify_key *k);
 DEFINE_AUTO(verify_key)
 
-/* -EBADMSG when it is not this key's signature of just these bytes. */
+/* Verify a signature: -EBADMSG when it is not this key's, or not for exactly these bytes. */
 int verify_key_check(const struct verify_key *k, const void *data, size_t len,
 		     const void *signature, size_t signature_len,
 		     struct error *err) MUST_CHECK;
 enum verify_key_kind verify_key_kind(const struct verify_key *k);
-/* Its name: SHA-256 of the 32 raw bytes of an Ed25519 key, of the DER form
+/* The key's identity: SHA-256 of the 32 raw bytes of an Ed25519 key, or of the DER form
  * (SubjectPublicKeyInfo) of a P-256 key. */
 const struct digest *verify_key_id(const struct verify_key *k);
 

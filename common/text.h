@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* At most `max` bytes of printable ASCII without a space; "" is one, too. */
+/* Is it at most `max` bytes of printable ASCII without a space?  True for "". */
 static inline bool text_is_word(const char *s, size_t max)
 {
 	for (; *s; s++, max--)
@@ -16,8 +16,8 @@ static inline bool text_is_word(const char *s, size_t max)
 	return true;
 }
 
-/* Write '?' over what a terminal takes for an order: control characters, also those of
- * two bytes (U+0080 to U+009F). */
+/* Overwrite with '?' the bytes that could control a terminal: control characters, also the
+ * two-byte ones (U+0080 to U+009F). */
 static inline void text_make_printable(char *s)
 {
 	for (; *s; s++) {
@@ -29,7 +29,7 @@ static inline void text_make_printable(char *s)
 	}
 }
 
-/* Drop the begin of a character (UTF-8) at the end, which is there where a text was cut. */
+/* After a text was cut, drop an incomplete UTF-8 character at its end. */
 static inline void text_end_whole(char *s)
 {
 	size_t len = strlen(s), n = 0;
@@ -46,9 +46,8 @@ static inline void text_end_whole(char *s)
 }
 
 /*
- * Are these the name of a registry's host, or that and a path: "h:5000/team"?  A
- * typing error in a prefix would be one that never matches, or matches what was not
- * meant, so that only what a repository's name can begin with is taken: no scheme,
+ * Are these bytes a registry's host, or host and path: "h:5000/team"?  A mistyped prefix would
+ * match nothing, or too much, so only the beginning of a repository's name is accepted: no scheme,
  * tag, slash at the end, or capitals in the path.
  */
 static inline bool text_is_repo_prefix(const char *s, size_t len)
@@ -74,8 +73,8 @@ static inline bool text_is_repo_prefix(const char *s, size_t len)
 }
 
 /*
- * Does the prefix `outer` of a repository's name hold `inner`, whole components
- * counted ("a/b" holds "a/b" and "a/b/c", not "a/bc")?  "" holds everything.
+ * Is `inner` equal to the prefix `outer`, or below it?  Whole components count: "a/b" holds "a/b"
+ * and "a/b/c", not "a/bc"; "" holds everything.
  */
 static inline bool text_path_holds(const char *outer, const char *inner)
 {

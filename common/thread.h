@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A thread of its own, for work that neither a pool nor common/periodic.h fits. */
+/* A dedicated thread, for work that suits neither a pool nor common/periodic.h. */
 #ifndef BOOTSEER_COMMON_THREAD_H
 #define BOOTSEER_COMMON_THREAD_H
 
@@ -9,19 +9,21 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
-/* Zeroed: not started. */
+/* All zero: not started. */
 struct thread {
 	pthread_t id;
 	bool is_started;
 };
 
-/* Call fn(arg) on a thread that takes no signals but those of its own faults: signals of a
- * process are for its first thread, and a peer that went away is an error of a write. */
+/* Call fn(arg) on a new thread that blocks all signals except those of its own faults: signals
+ * of the process go to the first thread, and a write to a closed connection is an error, not
+ * SIGPIPE. */
 int thread_start(struct thread *t, void *(*fn)(void *arg), void *arg,
 		 struct error *err) MUST_CHECK;
-/* Wait until fn() has returned; nothing where it was not started, or was waited for. */
+/* Wait until fn() has returned; no effect on a thread never started or already joined. */
 void thread_join(struct thread *t);
-/* Instead: nobody waits for it.  Its function may use nothing but what it frees itself. */
+/* Detach the thread instead of joining it.  Its function may then use only memory that it frees
+ * itself. */
 void thread_leave(struct thread *t);
 
 #endif

@@ -12,10 +12,10 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 
-#define DEPTH_MAX 8 /* arrays and tables in each other, names of a key */
+#define DEPTH_MAX 8 /* most nested arrays and tables, and most names in a key */
 #define BARE "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
-/* The reader's place in the text, which ends with a NUL. */
+/* The parser's position in the text, which ends with a NUL. */
 struct toml {
 	const char *p, *end;
 	unsigned int line;
@@ -54,7 +54,7 @@ static bool take_newline(struct toml *t)
 	return true;
 }
 
-/* Blanks, comments and ends of lines. */
+/* Skip blanks, comments and line ends. */
 static int skip_lines(struct toml *t)
 {
 	int rc;
@@ -79,7 +79,7 @@ static int end_line(struct toml *t)
 
 /* ---------------------------------------------------------------- strings --- */
 
-/* A code point as UTF-8. */
+/* Append a code point as UTF-8. */
 static int put_rune(struct buf *b, unsigned long c)
 {
 	char out[4];
@@ -167,7 +167,7 @@ static const char *name_of(const struct buf *b)
 	return b->len ? b->data : "";
 }
 
-/* The table `name` of `in`, made if it is not there. */
+/* Get the table `name` in `in`; created if missing. */
 static int enter_table(struct toml *t, json_t *in, const char *name,
 		       json_t **ret)
 {
@@ -184,7 +184,7 @@ static int enter_table(struct toml *t, json_t *in, const char *name,
 	return 0;
 }
 
-/* The names of a key: `*in` becomes the table that the last one, `name`, is in. */
+/* Parse a dotted key: `*in` becomes the table for its last name, which is stored in `name`. */
 static int take_key(struct toml *t, json_t **in, struct buf *name)
 {
 	for (int depth = 0; depth < DEPTH_MAX; depth++) {
@@ -291,7 +291,7 @@ static int take_text(struct toml *t, json_t **ret)
 	return *ret ? 0 : toml_fail(t, "a string that is no UTF-8");
 }
 
-/* true, false, a number or a date. */
+/* Parse true, false, a number or a date. */
 static int take_word(struct toml *t, json_t **ret)
 {
 	size_t n = strspn(t->p, BARE "+.:");
@@ -331,7 +331,7 @@ static int take_value(struct toml *t, int depth, json_t **ret)
 
 /* ----------------------------------------------------------------- tables --- */
 
-/* "[a.b]": `*ret` becomes that table; `seen` has those that have had a header. */
+/* Parse "[a.b]": `*ret` becomes that table; `seen` lists tables that had a header already. */
 static int take_header(struct toml *t, json_t *root, json_t *seen, json_t **ret)
 {
 	AUTO_BUF name = BUF_INIT;
