@@ -52,7 +52,7 @@ static const struct {
 	{ "/dev/shm", "tmpfs", "shm", "nosuid noexec nodev mode=1777" },
 	{ "/dev/mqueue", "mqueue", "mqueue", "nosuid noexec nodev" },
 	{ "/sys", "sysfs", "sysfs", "nosuid noexec nodev ro" },
-	/* The network is the host's. */
+	/* The container uses the host's network. */
 	{ "/etc/resolv.conf", "bind", "/etc/resolv.conf", "rbind ro" },
 	{ "/etc/hosts", "bind", "/etc/hosts", "rbind ro" },
 };
@@ -94,7 +94,7 @@ static json_t *make_args(const struct bundle_spec *s)
 		(void)json_array_append_new(args, json_string(*a));
 	if (json_array_size(args) > 0)
 		return args;
-	/* Arrays, or null, or not there. */
+	/* Each may be an array, null, or missing. */
 	(void)json_array_extend(args,
 				(json_t *)(uintptr_t)config_of(s,
 							       "Entrypoint"));
@@ -109,7 +109,7 @@ static bool same_name(const char *a, const char *b)
 	return strncmp(a, b, n) == 0 && b[n] == '=';
 }
 
-/* Set "NAME=VALUE"; of equal names the last counts. */
+/* Set "NAME=VALUE"; replaces a variable of the same name. */
 static void set_env(json_t *list, const char *text)
 {
 	const json_t *old;
@@ -181,12 +181,12 @@ static json_t *make_mount(const char *target, const char *type,
 }
 
 struct bind {
-	char *source; /* owned; the others point into it */
+	char *source; /* owned; `target` points into the same memory */
 	const char *target;
 	bool ro;
 };
 
-/* "SOURCE:TARGET[:ro]" */
+/* Split "SOURCE:TARGET[:ro]". */
 static int split_mount(const char *text, struct bind *ret, struct error *err)
 {
 	AUTO_FREE char *source = strdup(text);
@@ -271,7 +271,7 @@ static json_t *make_linux(void)
 			 list_of(read_only, ARRAY_SIZE(read_only)));
 }
 
-/* JSON can say nothing else. */
+/* All texts must be UTF-8, as JSON has no other texts. */
 static int check_texts(char *const *v, struct error *err)
 {
 	for (; v && *v; v++) {

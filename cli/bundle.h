@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The configuration of a container (OCI runtime specification) that runs an
- * image as docker would, on the host's network.  Pure.
+ * The configuration of a container (OCI runtime specification) that runs an image as docker would,
+ * on the host's network.  Does no I/O.
  */
 #ifndef BOOTSEER_CLI_BUNDLE_H
 #define BOOTSEER_CLI_BUNDLE_H
@@ -16,15 +16,15 @@
 
 struct bundle_user {
 	uint32_t uid, gid;
-	uint32_t groups[BUNDLE_GROUPS_MAX]; /* further ones */
+	uint32_t groups[BUNDLE_GROUPS_MAX]; /* supplementary groups */
 	size_t n_groups;
-	char home[256]; /* "" unknown */
+	char home[256]; /* "": unknown */
 };
 
 /*
- * Find the user that "USER", "UID", "USER:GROUP" ... of an image's configuration names,
- * by the texts of the image's /etc/passwd and /etc/group (may be NULL). Nothing is uid 0.
- * -ENOENT: a name that neither file has.
+ * Find the user that "USER", "UID", "USER:GROUP" ... in an image's configuration names, in the
+ * texts of the image's /etc/passwd and /etc/group (may be NULL). "" is uid 0.  -ENOENT: neither
+ * file has the name.
  */
 int bundle_user_find(const char *who, const char *passwd, const char *group,
 		     struct bundle_user *ret, struct error *err) MUST_CHECK;
@@ -34,15 +34,18 @@ int bundle_mount_check(const char *text, struct error *err) MUST_CHECK;
 
 struct bundle_spec {
 	const json_t *image;  /* the image's configuration, as stored */
-	char *const *command; /* instead of its entry point; NULL ends; empty:
-				   * the entry point and command it has */
-	char *const *env;     /* "NAME=VALUE", over the image's; NULL */
-	char *const *mounts;  /* "SOURCE:TARGET[:ro]"; NULL */
+	char *const *command; /* instead of the image's entry point and
+	                       * command, ends with NULL; empty: those of
+	                       * the image */
+	char *const *env;     /* "NAME=VALUE", override the image's; may be
+	                       * NULL */
+	char *const *mounts;  /* "SOURCE:TARGET[:ro]"; may be NULL */
 	const struct bundle_user *user;
 	const char *rootfs;
 };
 
-/* `*ret` is the caller's.  -EINVAL: no command, or a mount that is none. */
+/* Make the configuration, which the caller owns.  -EINVAL: there is no command, or a mount is
+ * malformed. */
 int bundle_make(const struct bundle_spec *spec, json_t **ret,
 		struct error *err) MUST_CHECK;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Users of an image, which are none of this machine's. */
+/* Users in an image's /etc/passwd and /etc/group, which are unrelated to the host's users. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -13,8 +13,8 @@ struct user_field {
 	size_t len;
 };
 
-/* The fields of the next line that has at least `want` of them; `*p` moves
- * behind it.  False: no more. */
+/* Split the next line that has at least `want` fields, and move `*p` past it.  False: no such line
+ * is left. */
 static bool next_line(const char **p, size_t want, struct user_field *f)
 {
 	while (*p && **p) {
@@ -67,7 +67,7 @@ static bool names_user(const struct user_field *name,
 	       parse_number(id->at, id->len, &b) && a == b;
 }
 
-/* Line of /etc/passwd: name, password, uid, gid, comment, home, shell. */
+/* Find a user's line in /etc/passwd: name, password, uid, gid, comment, home, shell. */
 static bool find_user(const char *passwd, const char *text, size_t len,
 		      struct bundle_user *u, struct user_field *ret_name)
 {

@@ -20,8 +20,8 @@
 #include "common/text.h"
 
 #define READ_SIZE 4096u
-/* Room past the limit, more than a program writes at once: output that is too long ends in
- * it, so its length says so. */
+/* The output file is this much larger than the limit: more than a program writes at once, so that
+ * output that is too long gets past the limit and can be detected by its length. */
 #define OUTPUT_SLACK (1u << 20)
 
 static int set_attributes(posix_spawnattr_t *a)
@@ -76,8 +76,8 @@ static size_t count_variables(char *const *env)
 	return n;
 }
 
-/* This process's variables, and `env` in the place of those of the same name.  The list is the
- * caller's, its texts are not; NULL: no memory. */
+/* Merge this process's variables with `env`, which wins for equal names.  The caller owns the list
+ * but not its texts; NULL: no memory. */
 static char **merge_variables(char *const *env)
 {
 	extern char **environ;
@@ -132,7 +132,7 @@ int child_start(char *const argv[], int out, int errors, pid_t *ret,
 	return child_start_with(argv, -1, out, errors, ret, err);
 }
 
-/* Take what is in the pipe now. */
+/* Append what the pipe holds now. */
 static void drain_pipe(int fd, struct buf *ret)
 {
 	char some[READ_SIZE];
@@ -142,7 +142,7 @@ static void drain_pipe(int fd, struct buf *ret)
 		(void)!buf_append(ret, some, (size_t)n);
 }
 
-/* Until the process behind `pidfd` has ended; -ETIMEDOUT. */
+/* Read the child's output until the process of `pidfd` has ended; -ETIMEDOUT. */
 static int follow_child(int pidfd, int in, int64_t deadline, struct buf *ret)
 {
 	struct pollfd p[] = { { .fd = pidfd, .events = POLLIN },
@@ -155,10 +155,11 @@ static int follow_child(int pidfd, int in, int64_t deadline, struct buf *ret)
 		if (n == 0)
 			return -ETIMEDOUT;
 		if (n < 0)
-			continue; /* a signal */
+			continue; /* interrupted by a signal */
 		drain_pipe(in, ret);
 		if (p[1].revents & POLLHUP)
-			p[1].fd = -1; /* it printed all and goes on */
+			p[1].fd = -1; /* the child closed its output but
+			               * still runs */
 		if (p[0].revents)
 			return 0;
 	}
@@ -188,7 +189,7 @@ static int capture_program(char *const argv[], char *const env[], int stdin_fd,
 	(void)close(steal_fd(&out));
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	rc = pidfd < 0 ? -errno : follow_child(pidfd, in, deadline, ret);
-	if (rc < 0) /* with all that it started */
+	if (rc < 0) /* kill the child and all that it started */
 		(void)kill(-pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
@@ -231,8 +232,8 @@ const char *child_last_line(struct buf *said)
 	return line;
 }
 
-/* A file that takes so many bytes and a little more: what is printed may be of any size,
- * since a stranger's index, or a user's name of a job, is in it. */
+/* Make a file that holds `limit` bytes and OUTPUT_SLACK more.  It is bounded as the output may
+ * have any size: names from strangers are in it. */
 static int open_output(size_t limit, struct error *err)
 {
 	AUTO_CLOSE int fd =
@@ -244,7 +245,7 @@ static int open_output(size_t limit, struct error *err)
 	return steal_fd(&fd);
 }
 
-/* `len` bytes of the file, as a text. */
+/* Append the first `len` bytes of the file as a text. */
 static int read_output(int fd, size_t len, struct buf *ret, struct error *err)
 {
 	int rc;
@@ -275,7 +276,7 @@ int child_read_output(char *const argv[], char *const env[], int in,
 			     err);
 	if (rc < 0)
 		return rc;
-	/* The child wrote from the beginning, by the same open file. */
+	/* The child shares our open file, so its position is the number of bytes printed. */
 	len = lseek(out, 0, SEEK_CUR);
 	if (len < 0 || (size_t)len > limit)
 		return error_set(err, EFBIG, "%s prints more than %zu bytes",

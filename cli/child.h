@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Other programs that commands run. */
+/* Run other programs. */
 #ifndef BOOTSEER_CLI_CHILD_H
 #define BOOTSEER_CLI_CHILD_H
 
@@ -10,14 +10,13 @@
 #include "common/error.h"
 
 /*
- * Start `argv` (looked for in PATH) with no input and the two descriptors as
- * its stdout and stderr, in a process group of its own, no signal
- * blocked, SIGPIPE not ignored.  The
- * caller waits for it.  -ENOENT: there is no such program.
+ * Start `argv` (searched in PATH) with no input and the two descriptors as its stdout and stderr.
+ * It has its own process group, no blocked signals, and SIGPIPE not ignored.  The caller waits for
+ * it.  -ENOENT: there is no such program.
  */
 int child_start(char *const argv[], int out, int errors, pid_t *ret,
 		struct error *err) MUST_CHECK;
-/* The same with `in` as its stdin; -1: none. */
+/* child_start() with `in` as the program's stdin; -1: none. */
 int child_start_with(char *const argv[], int in, int out, int errors,
 		     pid_t *ret, struct error *err) MUST_CHECK;
 
@@ -34,22 +33,21 @@ int child_start_with(char *const argv[], int in, int out, int errors,
 int child_capture(char *const argv[], int64_t timeout_ms, struct buf *ret,
 		  int *ret_status, struct error *err) MUST_CHECK;
 
-/* The same with these as stdin and stdout (a file), so that `ret` has what is
- * printed on stderr alone; -1: as above. */
+/* child_capture() with these descriptors as stdin and stdout (a file), so that `ret` only gets
+ * what is printed on stderr; -1: as in child_capture(). */
 int child_capture_with(char *const argv[], int stdin_fd, int stdout_fd,
 		       int64_t timeout_ms, struct buf *ret, int *ret_status,
 		       struct error *err) MUST_CHECK;
 
-/* The last line of what a program said on stderr, made printable: most say there why they
- * fail, and lines before it may be warnings.  "it failed" where it said nothing. */
+/* The last line that a program printed on stderr, made printable: most programs say there why they
+ * failed, and the lines before may be warnings. "it failed" if nothing was printed. */
 const char *child_last_line(struct buf *said);
 
 /*
- * Run `argv` as child_capture() does, with `in` as its input (-1: none), and append what
- * it prints on stdout to `ret`, which may be NULL; what it prints on stderr goes to `said`.
- * `env` has variables "NAME=VALUE" up to a NULL, which the program gets beside those of this
- * process, in whose place they stand; of two of one name the last holds.  NULL: none.
- * -EFBIG: it prints more than `limit` bytes.
+ * Run `argv` as child_capture() does, with `in` as its input (-1: none).  Append its stdout to
+ * `ret` (may be NULL) and its stderr to `said`.  `env` (may be NULL) has variables "NAME=VALUE" up
+ * to a NULL, which are added to those of this process and replace those of equal names; of equal
+ * names in `env` the last wins.  -EFBIG: it prints more than `limit` bytes.
  */
 int child_read_output(char *const argv[], char *const env[], int in,
 		      size_t limit, int64_t timeout_ms, struct buf *ret,

@@ -17,7 +17,8 @@ int ckpt_open_first(void *config, char **args, struct error *err)
 	if (rc < 0)
 		return rc;
 	cfg.memory = a->memory;
-	/* Columns are written once; manifests are read whole, at once. */
+	/* These commands also read manifests, each whole in one request; is_write_once would
+	 * assume columns only. */
 	cfg.is_write_once = false;
 	return store_access_open(&a->base, args[0], &cfg, &a->store, err);
 }
@@ -28,8 +29,7 @@ int ckpt_check_url(const char *url, struct error *err)
 	AUTO(object_store) s = NULL;
 	int rc = store_access_check(url, err);
 
-	/* The function that opens a store knows its options; what the store holds is no
-	 * matter yet. */
+	/* Opening it validates the options.  Errors of the store itself do not count yet. */
 	if (rc == 0 && object_store_open(url, &cfg, &s, err) == -EINVAL)
 		rc = -EINVAL;
 	return rc;

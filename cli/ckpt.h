@@ -6,11 +6,12 @@
 #include "ckpt-fuse/ckpt.h"
 #include "cli/store_access.h"
 
-/* First member of such a command's configuration. */
+/* First member of the configuration of each command on checkpoint files. */
 struct ckpt_access {
 	struct store_access base;
 	uint64_t memory;
-	struct object_store *store; /* opened before run(), whose it is */
+	struct object_store *store; /* opened before run(), which then owns
+	                             * it */
 };
 
 #define CKPT_ACCESS_OPTIONS \
@@ -25,24 +26,25 @@ struct ckpt_access {
 
 /* Open the store that the first operand names.  For struct command.open. */
 int ckpt_open_first(void *config, char **args, struct error *err) MUST_CHECK;
-/* -EINVAL: it is no URL of a store, or has wrong options.  Of who leaves it to another
- * process to open the store. */
+/* Check the URL of a store that another process will open.  -EINVAL: it is malformed or has wrong
+ * options. */
 int ckpt_check_url(const char *url, struct error *err) MUST_CHECK;
 
-/* The path below a folder of the store: ":" or "" is the root.  Slashes at its end are cut
- * off of `arg`. */
+/* The path of an operand within the store: ":" or "" is the root.  Cuts slashes off the end of
+ * `arg`. */
 const char *ckpt_store_path(char *arg);
 
-/* A bar on stderr for one file after another. */
+/* A progress bar on stderr over several files. */
 struct ckpt_bar {
 	struct progress *bar;
 	const char *what;
 	uint64_t before,
-		total; /* of files that are done, of all; 0: not known */
+		total; /* bytes: of files that are done; of all files, 0:
+		        * unknown */
 };
 void ckpt_bar_step(void *bar, uint64_t done, uint64_t total);
 
-/* All files below a folder, or the one that `path` is, by name.  */
+/* Call `fn` for every file below the folder `path`, or for the file `path`, in order of names. */
 typedef int ckpt_walk_fn(void *arg, const char *path, struct error *err);
 int ckpt_walk(struct object_store *s, const char *path, ckpt_walk_fn *fn,
 	      void *arg, struct error *err) MUST_CHECK;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `bootseer ckpt adopt`: plain files made striped, or back, where they are. */
+/* `bootseer ckpt adopt`: convert plain files to striped ones in place, or back. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -85,7 +85,7 @@ static int adopt_file(void *arg, const char *path, struct error *err)
 	rc = ckpt_adopt(x->store, path, &a, &progress, err);
 	if (rc == -ENOTSUP && x->cfg->plain)
 		return error_wrap(err, rc, "see --drop-attributes");
-	/* The others are none the worse for it. */
+	/* A file that changes meanwhile is left as it is; the other files are not affected. */
 	if (rc == -ESTALE) {
 		fprintf(stderr, "bootseer: left as it is: %s\n", err->msg);
 		x->n_busy++;
@@ -119,7 +119,7 @@ static int run_ckpt_adopt(const void *config, char **args, struct error *err)
 	struct ckpt_stat st;
 	int rc = c->dry_run ? 0 : object_store_probe(s, err);
 
-	/* A name that is not there is a mistake, not an empty folder. */
+	/* A missing name is a mistake; it must not pass as an empty folder. */
 	if (rc == 0 && *path)
 		rc = ckpt_stat(s, path, &st, err);
 	if (rc == -EISDIR)

@@ -43,10 +43,13 @@ struct ckpt_cp {
 	const struct ckpt_cp_config *cfg;
 	struct object_store *store;
 	const char *from, *to;
-	bool is_into; /* `to` is a folder */
-	char *folder; /* no file is above what lies in it */
+	bool is_into; /* `to` is a folder, so the file keeps its name below
+	               * it */
+	char *folder; /* folder for which it was checked that no file has
+	               * the name of one above */
 	struct ckpt_bar bar;
-	bool is_probed; /* for the first file into it */
+	bool is_probed; /* the store was probed, before the first file
+	                 * written */
 	uint64_t n_files, n_bytes;
 };
 
@@ -72,7 +75,7 @@ static struct ckpt_write_options options_of(const struct ckpt_cp *cp,
 	};
 }
 
-/* Buckets take any name, also one that lies below a file's. */
+/* Check that no file has the name of a folder above `path`: buckets would allow that. */
 static int check_above(struct ckpt_cp *cp, const char *path, struct error *err)
 {
 	AUTO_FREE char *above = strdup(path);
@@ -85,7 +88,8 @@ static int check_above(struct ckpt_cp *cp, const char *path, struct error *err)
 		if (cp->folder && strcmp(cp->folder, above) == 0)
 			return 0;
 		rc = ckpt_stat(cp->store, above, &ignored, err);
-		/* A plain file of a directory is higher up; no file has such a name. */
+		/* -ENOTDIR: a plain file is higher up, and the loop gets to it.  -EINVAL: no file
+		 * can have such a name. */
 		if (rc == -ENOTDIR || rc == -EINVAL)
 			rc = -ENOENT;
 		if (rc == 0)
@@ -101,8 +105,8 @@ static int check_above(struct ckpt_cp *cp, const char *path, struct error *err)
 	return cp->folder ? 0 : error_nomem(err);
 }
 
-/* Look at the file that is to be replaced: a version that another writes from now on
- * stays. A file may not hide a folder. */
+/* Get the version of the file to be replaced, so that a version that another process writes from
+ * now on is kept.  A folder may not be replaced by a file. */
 static int look_at_file(struct ckpt_cp *cp, const char *path,
 			struct ckpt_version *ret, struct error *err)
 {
@@ -117,8 +121,8 @@ static int look_at_file(struct ckpt_cp *cp, const char *path,
 	return rc == -EBADMSG ? 0 : rc;
 }
 
-/* Whether it compares; what else is wrong with it the first write says, but that it does not
- * answer, which nobody waits for twice. */
+/* Check that the store answers, and whether it can compare versions.  Only silence is an error
+ * here, so as not to wait for its timeout twice; the first write reports others. */
 static int look_at_store(struct object_store *s, struct error *err)
 {
 	struct error why = ERROR_INIT;
@@ -130,12 +134,12 @@ static int look_at_store(struct object_store *s, struct error *err)
 	return rc;
 }
 
-/* The questions before the first byte of the first file, which two threads ask. */
+/* The requests before the first byte of the first file: one for the store, one for the path. */
 struct first_look {
 	struct ckpt_cp *cp;
 	const char *path;
 	struct ckpt_version version;
-	struct error err; /* of the path */
+	struct error err; /* of the request for the path */
 	int rc;
 };
 
@@ -149,8 +153,8 @@ static int look_first(void *arg, unsigned int index, struct error *err)
 	return 0;
 }
 
-/* The store and the path are asked about side by side where each answer is a round trip away; a
- * directory measures itself meanwhile. */
+/* Probe the store and look at the path: in parallel for a remote store, where each is a round
+ * trip; a local directory is probed first. */
 static int look_before(struct ckpt_cp *cp, const char *path,
 		       struct ckpt_version *ret, struct error *err)
 {
@@ -304,7 +308,7 @@ static int copy_file_out(struct ckpt_cp *cp, struct ckpt_file *f,
 	return get_opened(cp, f, cp->from, to.data, err);
 }
 
-/* A server is asked for the manifest once. */
+/* Opening the path as a file first saves a request: its manifest is fetched once. */
 static int copy_out(struct ckpt_cp *cp, struct error *err)
 {
 	struct ckpt_file *f;

@@ -15,11 +15,12 @@
 
 struct ckpt_local {
 	const char *path; /* borrowed */
-	struct buf tmp;   /* its name until then; empty: it has none */
+	struct buf tmp;   /* name of the temporary file until commit; empty:
+	                   * none */
 	int fd;
 };
 
-/* The temporary file that is there now, for a signal that ends the process: "" is none. */
+/* Temporary file that exists now ("": none), for the handler of a signal that ends the process. */
 static char unfinished[PATH_MAX];
 
 static void remove_unfinished(int signal_number)
@@ -29,7 +30,7 @@ static void remove_unfinished(int signal_number)
 		signal_number); /* SA_RESETHAND: as if there were no handler */
 }
 
-/* Catch a signal; one that was ignored stays so (nohup). */
+/* Catch a signal, unless it is ignored (nohup). */
 static void catch_signal(int signal_number)
 {
 	const struct sigaction a = { .sa_handler = remove_unfinished,
@@ -41,7 +42,8 @@ static void catch_signal(int signal_number)
 		(void)sigaction(signal_number, &a, NULL);
 }
 
-/* With these signals held up, so that none comes between a file and its name here. */
+/* Block the signals that end the process, so that none comes between the creation of a file and
+ * noting its name in `unfinished`. */
 static void hold_signals(sigset_t *ret_before)
 {
 	sigset_t ends;
@@ -96,7 +98,7 @@ int ckpt_local_commit(struct ckpt_local *l, const struct ckpt_attr *a,
 		clock_timespec(a->mtime_ns),
 	};
 
-	/* The owner changes: no set-user-id of somebody else stays. */
+	/* The file gets a new owner, so set-user-id bits are dropped. */
 	if (fchmod(l->fd, a->mode & 0777) < 0 || futimens(l->fd, times) < 0 ||
 	    fsync(l->fd) < 0 || rename(l->tmp.data, l->path) < 0)
 		return error_errno(err, errno, "cannot be made");

@@ -31,13 +31,14 @@ struct ckpt_ls {
 	const char *folder;
 	bool is_long;
 	size_t n;
-	size_t n_left_out;   /* objects that no file can be ... */
-	struct buf left_out; /* ... and the names of the first ones */
+	size_t n_left_out;   /* objects whose names no file can have */
+	struct buf left_out; /* names of the first of these objects */
 };
 
 #define LEFT_OUT_NAMED 3u
 
-/* Names are a stranger's: none may move the cursor.  The caller's. */
+/* A copy of the name for the terminal, without control characters, as strangers choose names.  The
+ * caller owns it. */
 static char *printable_name(const char *name)
 {
 	char *copy = strdup(name);
@@ -47,8 +48,8 @@ static char *printable_name(const char *name)
 	return copy;
 }
 
-/* Is the object one of unknown kind: a damaged manifest, or another program's? The others
- * of the folder are shown. */
+/* Is the file unreadable, because its manifest is damaged or of another program?  Then the rest of
+ * the folder is still listed. */
 static bool is_damaged(int rc)
 {
 	return rc == -EBADMSG || rc == -ENOTSUP;
@@ -116,7 +117,7 @@ static int leave_out(void *arg, const char *name, struct error *err)
 		       : 0;
 }
 
-/* Others may have put there what no file can be named. */
+/* Print the objects that other programs put there under names that no file can have. */
 static void tell_left_out(const struct ckpt_ls *l)
 {
 	char n[PROGRESS_COUNT_MAX];
@@ -131,7 +132,7 @@ static void tell_left_out(const struct ckpt_ls *l)
 		l->n_left_out > LEFT_OUT_NAMED ? ", ..." : "");
 }
 
-/* A file, an empty folder, or a name that is not there: no list tells them apart. */
+/* The list was empty: show a file, or an empty folder, or report that the name does not exist. */
 static int show_one(struct ckpt_ls *l, const char *path, struct error *err)
 {
 	const struct ckpt_entry e = { .name = path };

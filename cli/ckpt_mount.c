@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `bootseer ckpt mount`, `umount` and `status`: bootseer-ckpt is the process of a mount,
- * which is started here and is known by its folder below --run.
+ * `bootseer ckpt mount`, `umount` and `status`.  A mount is served by a process, bootseer-ckpt,
+ * which is started here and found by its folder below --run.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -32,7 +32,7 @@
 #include "net/listen_address.h"
 #include "net/unix_connect.h"
 
-/* Beside what the store is waited for. */
+/* added to the timeout of the store */
 #define START_TIMEOUT_MS 60000
 #define END_TIMEOUT_MS 120000
 #define ASK_TIMEOUT_MS 10000
@@ -40,9 +40,9 @@
 #define STATUS_MAX 16384u
 #define ARGS_MAX 48u
 #define LOG_FILE "log"
-/* In a mount's folder of --run: for how many lost files an umount was refused. */
+/* File in a mount's run folder: the number of lost files when an umount was refused. */
 #define REFUSED_FILE "umount.refused"
-/* The same, of a mount whose process may have files that were closed and are not stored. */
+/* File in a mount's run folder: its process may have closed files that are not stored. */
 #define BUFFERED_FILE "close.buffered"
 
 struct ckpt_mount_options {
@@ -87,9 +87,9 @@ static const struct option_spec run_options[] = {
 
 /* ----------------------------------------------------------------- its folder --- */
 
-/* The mount point that `arg` names, as the mount table has it: what is relative begins
- * with this process's folder.  The last part is not looked at, behind which may be a mount
- * that nobody serves; only of "." and ".." nothing else says where they lead. */
+/* The absolute mount point for `arg`, in the form that the mount table has.  The last component is
+ * not looked at, as it may be a mount that nobody serves, unless it is "." or "..", which have to
+ * be resolved. */
 static int find_place(const char *arg, char **ret, struct error *err)
 {
 	AUTO_FREE char *here = *arg == '/' ? strdup("/") : getcwd(NULL, 0);
@@ -114,7 +114,7 @@ static int find_place(const char *arg, char **ret, struct error *err)
 	return *ret ? 0 : error_errno(err, errno, "'%s'", arg);
 }
 
-/* The run folder of the mount at `path`: short, since a socket lies in it. */
+/* The run folder of the mount at `path`; a short name, as the path of a socket is limited. */
 static int run_dir_of(const char *run, const char *path, char **ret,
 		      struct error *err)
 {
@@ -131,8 +131,8 @@ static int run_dir_of(const char *run, const char *path, char **ret,
 	return 0;
 }
 
-/* The status of a mount whose process is older than mount.sock: whoever connects is told.  It may
- * have files that are not stored yet, so an umount has to find it.  False: there is none. */
+/* Read the status from a mount process of an older version, which has no mount.sock and sends it
+ * to each connection.  Needed as an umount must learn of files not stored yet.  False: none. */
 static bool ask_older_mount(const char *dir, struct buf *ret)
 {
 	AUTO_FREE char *path = fs_join(dir, "status.sock");
@@ -147,7 +147,7 @@ static bool ask_older_mount(const char *dir, struct buf *ret)
 	return ret->len > 0;
 }
 
-/* Ask the mount for its status, by its folder. -ENOENT: nobody answers. */
+/* Request the status of the mount that has this run folder.  -ENOENT: no process answers. */
 static int ask_mount(const char *dir, struct buf *ret, struct error *err)
 {
 	AUTO_FREE char *path = fs_join(dir, "mount.sock");
@@ -190,7 +190,7 @@ static void add_arg(struct mount_args *a, char *arg)
 		a->argv[a->n++] = arg;
 }
 
-/* An argument of its own text, which has the same place as it. */
+/* Add an argument whose text is formatted into `a`, at the same index. */
 static PRINTF(2, 3) void add_text(struct mount_args *a, const char *fmt, ...)
 {
 	char *text = a->text[a->n];
@@ -293,7 +293,7 @@ static int check_place(const char *path, struct error *err)
 		       : error_set(err, ENOTDIR, "'%s' is no folder", path);
 }
 
-/* Does a process begin there, or serve already? */
+/* Does another process start in this run folder, or serve already? */
 static bool is_others(const char *dir)
 {
 	AUTO_BUF status = BUF_INIT;
@@ -305,27 +305,27 @@ static bool is_others(const char *dir)
 	return ask_mount(dir, &status, NULL) == 0;
 }
 
-/* Remove the folder that our process, which has ended, has left. */
+/* Remove the run folder of our process, which has ended. */
 static void remove_run_dir(const char *run, const char *dir)
 {
 	if (is_others(dir))
 		return;
 	(void)!fs_remove_tree(dir, NULL);
-	(void)rmdir(run); /* unless others are in it */
+	(void)rmdir(run); /* fails if other mounts have folders there */
 }
 
-/* Is it one that whoever uses it gets errors from, for ever?  The kernel says so at once; with
- * a holder, which has it for the next process, it waits. */
+/* Is the mount dead for ever (ENOTCONN)?  The kernel answers so at once.  A mount that a holder
+ * keeps for the next process does not answer yet, so it is not dead. */
 static bool is_dead(const char *path)
 {
 	return mount_ask(path, DEAD_ANSWER_MS) == ENOTCONN;
 }
 
-/* Die of the signal: whoever interrupts a program wants to see that it was; returns where
- * it was not. */
+/* End this process by the signal that interrupted it, so that callers see it; returns only if that
+ * failed. */
 static int die_of(int signal_number, const char *path, struct error *err)
 {
-	/* A process that was killed while it mounted left a mount that nobody serves. */
+	/* If the mount's process was killed while mounting, remove the mount that it left. */
 	if (check_mounted(path, NULL) == 0 && is_dead(path))
 		(void)umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH);
 	fprintf(stderr, "bootseer ckpt mount: %s\n", err->msg);
@@ -334,8 +334,7 @@ static int die_of(int signal_number, const char *path, struct error *err)
 	return -EINTR;
 }
 
-/* Begin the run folder; files that another mount of the folder has left are no part of
- * this one. */
+/* Create the run folder, and remove notes that an earlier mount left in it. */
 static int begin_run_dir(const struct ckpt_mount_options *c, const char *dir,
 			 struct error *err)
 {
@@ -353,7 +352,7 @@ static int begin_run_dir(const struct ckpt_mount_options *c, const char *dir,
 	return fd < 0 ? error_errno(err, errno, "open '%s'", buffered) : 0;
 }
 
-/* A store in a directory, which may be on NFS whose settings are those of small files. */
+/* Warn if the store is a directory on NFS whose settings only suit small files. */
 static void advise_store(const char *store)
 {
 	static const char scheme[] = "file:";
@@ -404,7 +403,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 		rc = ckpt_start(a.argv, dir,
 				START_TIMEOUT_MS + c->store_timeout / NS_PER_MS,
 				&signal, err);
-		/* A mount that may come yet has its log there. */
+		/* After a timeout the mount may still appear, and then needs its log. */
 		if (rc < 0 && rc != -ETIMEDOUT && is_new)
 			remove_run_dir(c->run, dir);
 		return rc == -EINTR ? die_of(signal, path, err) : rc;
@@ -413,7 +412,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	return error_errno(err, errno, "run '%s'", program);
 }
 
-/* A mount that is alive, but was not made with this --run, is refused. */
+/* Refuse a mount that is alive but belongs to another --run. */
 static int check_run(const char *run, const char *dir, const char *path,
 		     struct error *err)
 {
@@ -456,7 +455,7 @@ const struct command ckpt_mount_command = {
 
 /* --------------------------------------------------------------------- umount --- */
 
-/* A descriptor of the process that serves it, or -1. */
+/* A pidfd of the process that serves the mount, or -1. */
 static int process_of(const char *dir)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -481,10 +480,11 @@ static int refuse_busy(const char *path, struct error *err)
 			 path, holders.len ? holders.data : "somebody");
 }
 
-/* Files that were closed and are not in the store (--close=buffered), as the process says. */
+/* Closed files that are not in the store (--close=buffered), as the mount's process reports. */
 struct lost_files {
 	json_int_t n;
-	json_t *status; /* has "lost": the paths of some of them */
+	json_t *status; /* the "lost" member has the paths of some of these
+	                 * files */
 };
 
 static struct lost_files lost_files(const char *path, const char *dir)
@@ -493,8 +493,7 @@ static struct lost_files lost_files(const char *path, const char *dir)
 	struct lost_files l = { .n = 0 };
 	AUTO_BUF text = BUF_INIT;
 
-	/* Files that are on their way to the store are waited for; how that ended is in
-	 * the status. */
+	/* fsync waits for files that are being stored; the status then has the result. */
 	if (fd >= 0)
 		(void)fsync(fd);
 	if (ask_mount(dir, &text, NULL) == 0)
@@ -503,7 +502,7 @@ static struct lost_files lost_files(const char *path, const char *dir)
 	return l;
 }
 
-/* A mount that a service manager runs has its log there, not in `dir`. */
+/* Is there a log in `dir`?  The log of a mount run by a service manager is elsewhere. */
 static bool has_log(const char *dir)
 {
 	AUTO_FREE char *log = fs_join(dir, LOG_FILE);
@@ -525,7 +524,7 @@ static void print_lost(const struct lost_files *l, const char *dir)
 		fprintf(stderr, "'lost' in '%s/" LOG_FILE "' says why\n", dir);
 }
 
-/* Was an umount refused for so many already?  Else it is written down that this one is. */
+/* Was an umount refused before for as many lost files?  If not, note this refusal. */
 static bool was_refused(const char *dir, json_int_t n)
 {
 	AUTO_FREE char *name = fs_join(dir, REFUSED_FILE);
@@ -552,7 +551,7 @@ static int say_lost(const char *what, const struct lost_files *l,
 			 what, l->n);
 }
 
-/* Refuse once to unmount while closed files are not stored, so that they can be written
+/* Refuse to unmount once while closed files are not stored, so that the user can write them
  * again. */
 static int refuse_lost(const struct lost_files *l, const char *path,
 		       const char *dir, struct error *err)
@@ -570,8 +569,8 @@ static int refuse_lost(const struct lost_files *l, const char *path,
 	return say_lost(what.data, l, err);
 }
 
-/* Leave a mount that is unmounted with losses: its log stays, until the next but one
- * mount of the folder, where it alone names what was lost. */
+/* After an unmount with lost files, keep the run folder: its log is the only list of them, and is
+ * kept until the folder was mounted twice more. */
 static int leave_lost(const char *run, const char *dir, bool was_served,
 		      const struct lost_files *l, struct error *err)
 {
@@ -614,8 +613,8 @@ static int run_umount(const void *config, char **args, struct error *err)
 	if (rc < 0)
 		return rc;
 	p.fd = process = process_of(dir);
-	/* A question to a mount that nobody serves waits until somebody does; staged
-	 * files went with its process. */
+	/* Only ask a mount that has a process: without one the request would block, and files that
+	 * were staged in the process are gone anyway. */
 	if (process >= 0)
 		lost = lost_files(path, dir);
 	rc = refuse_lost(&lost, path, dir, err);
@@ -676,7 +675,7 @@ static int say_dead(const char *path, struct error *err)
 			 path, path);
 }
 
-/* Those of the mount table that left something in `run`. */
+/* Warn of each mount in the mount table that has a folder in `run` but no process. */
 static int warn_of_dead(void *run, const struct mountinfo *m, struct error *err)
 {
 	AUTO_FREE char *dir = NULL;
@@ -694,7 +693,7 @@ static int warn_of_dead(void *run, const struct mountinfo *m, struct error *err)
 	return 0;
 }
 
-/* Those that do not answer ended, or were killed with their holder. */
+/* Add the status of each mount that answers; the others have ended or were killed. */
 static int add_each(const char *run, json_t *all, struct error *err)
 {
 	DIR *d = opendir(run);
@@ -745,7 +744,7 @@ static int add_status_at(const char *run, const char *place, json_t *all,
 	if (rc == -ENOENT && check_mounted(path, NULL) == 0 &&
 	    check_run(run, dir, path, err) < 0)
 		return rc;
-	/* The name of its folder in --run says nothing to anybody. */
+	/* Use the mount point in the message: the name of the run folder means nothing to users. */
 	if (rc == -ENOENT && check_mounted(path, NULL) == 0)
 		return error_set(
 			err, ENOENT,
@@ -761,7 +760,7 @@ static int add_status_at(const char *run, const char *place, json_t *all,
 	return rc < 0 ? error_wrap(err, rc, "'%s'", path) : 0;
 }
 
-/* Say trouble before the figures: somebody at night reads the first line. */
+/* Print problems before the figures, as an operator in a hurry reads the first line. */
 static void say_trouble(const json_t *m)
 {
 	const json_t *away = json_object_get(m, "store_away");

@@ -49,13 +49,13 @@ static int remove_below(void *arg, const struct ckpt_entry *e,
 	AUTO_BUF path = BUF_INIT;
 
 	if (!e->is_folder)
-		return 0; /* another wrote it meanwhile */
+		return 0; /* a file was written there meanwhile */
 	if (buf_printf(&path, "%s/%s", b->folder, e->name) < 0)
 		return error_nomem(err);
 	return remove_folders(b->store, path.data, err);
 }
 
-/* Those that a mount made are there also when they are empty. */
+/* Remove the folders below and the folder itself: those made by a mount exist even when empty. */
 static int remove_folders(struct object_store *s, const char *folder,
 			  struct error *err)
 {
@@ -63,7 +63,7 @@ static int remove_folders(struct object_store *s, const char *folder,
 	struct error ignored = ERROR_INIT;
 	int rc = ckpt_list(s, folder, remove_below, &b, err);
 
-	/* A folder that has a file again stays. */
+	/* A folder that got a file meanwhile is not empty and stays. */
 	if (rc == 0)
 		(void)!ckpt_folder_remove(s, folder, &ignored);
 	return rc;

@@ -24,7 +24,7 @@
 #define END_TIMEOUT_MS 10000
 #define SAID_MAX 4096u
 
-/* Lines that the process of a mount has said. */
+/* Output of the mount's process that has not been printed yet. */
 struct ckpt_said {
 	char text[SAID_MAX];
 	size_t len;
@@ -32,8 +32,8 @@ struct ckpt_said {
 
 struct ckpt_starting {
 	pid_t pid;
-	int out;     /* what it says */
-	int signals; /* that end the wait */
+	int out;     /* read end of the pipe with its output */
+	int signals; /* signalfd of the signals that end the wait */
 	const char *log;
 	struct ckpt_said said;
 };
@@ -74,8 +74,8 @@ static void last_line(const char *path, char *ret, size_t size)
 	(void)snprintf(ret, size, "%s", line ? line + 1 : text.data);
 }
 
-/* With its holder, whose process group is its own.  Nothing was served yet that it could
- * lose. */
+/* End the process and its holder, which share a process group.  Nothing was served yet, so no data
+ * can be lost. */
 static void end_process(pid_t pid)
 {
 	AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -90,7 +90,7 @@ static void end_process(pid_t pid)
 
 /* ---------------------------------------------------------------------- wait --- */
 
-/* true: one of the lines is that it serves. */
+/* Print complete lines.  Returns true when a line says that the mount is served. */
 static bool take_lines(struct ckpt_said *s)
 {
 	char *line = s->text, *end;
@@ -108,7 +108,7 @@ static bool take_lines(struct ckpt_said *s)
 	return false;
 }
 
-/* 1: it serves; 0: go on. */
+/* Read output: 1 when the mount is served, 0 to go on waiting. */
 static int read_said(struct ckpt_starting *s, struct error *err)
 {
 	char why[300];
@@ -165,7 +165,7 @@ static int wait_ready(struct ckpt_starting *s, int64_t timeout_ms,
 
 /* ---------------------------------------------------------------------- start --- */
 
-/* The log before stays beside it: it may be what names files that were lost. */
+/* Open a new log; the previous one is kept beside it, as it may name files that were lost. */
 static int open_log(const char *dir, const char *log, struct error *err)
 {
 	AUTO_FREE char *before = fs_join(dir, "log.before");
@@ -181,8 +181,7 @@ static int open_log(const char *dir, const char *log, struct error *err)
 		      : fd;
 }
 
-/* Add a signal to those that are waited for; one that is ignored (nohup, a shell's "&")
- * stays so. */
+/* Add a signal to the set, unless it is ignored (nohup, a shell's "&"). */
 static void add_signal(sigset_t *set, int signal_number)
 {
 	struct sigaction a;
@@ -191,7 +190,7 @@ static void add_signal(sigset_t *set, int signal_number)
 		(void)sigaddset(set, signal_number);
 }
 
-/* The process that is started has them as they were. */
+/* Catch the signals by a signalfd.  `*ret_old` is the previous mask, for the child. */
 static int catch_signals(sigset_t *ret_old, struct error *err)
 {
 	sigset_t set;

@@ -18,7 +18,7 @@ static const struct option_spec options[] = {
 
 #define TRIES 4u
 #define NO_NAME \
-	"bootseer-verify" /* that a store is asked for, to see it answer */
+	"bootseer-verify" /* read from a store only to see whether it answers */
 
 struct ckpt_verify {
 	struct object_store *store;
@@ -31,7 +31,7 @@ static bool is_silence(int rc)
 	return rc == -EIO || rc == -ETIMEDOUT || rc == -ECONNREFUSED;
 }
 
-/* Is the store away? Then all files would be said to be damaged, one after the other. */
+/* Does the store not answer?  Then stop, as otherwise each file would be reported as damaged. */
 static bool is_away(struct object_store *s)
 {
 	struct error ignored = ERROR_INIT;
@@ -40,7 +40,7 @@ static bool is_away(struct object_store *s)
 	return is_silence(object_stat(s, NO_NAME, &st, &ignored));
 }
 
-/* Go on after a file that is damaged: the others may be whole. */
+/* Report a damaged file and go on with the others; other errors end the run. */
 static int go_on(struct ckpt_verify *v, int rc, struct error *err)
 {
 	if (rc == -ENOENT)
@@ -66,8 +66,8 @@ static bool is_same_version(const struct ckpt_stat *a,
 	       a->attr.mtime_ns == b->attr.mtime_ns;
 }
 
-/* Judge the file. One that was replaced loses its columns to a 'gc', and is not damaged
- * by it: -ESTALE. */
+/* Find out whether a damaged file was replaced while it was read, after which `gc` may remove its
+ * old columns.  Then return -ESTALE: it is not damaged. */
 static int judge_file(struct object_store *s, const char *path,
 		      const struct ckpt_stat *read, int rc)
 {
@@ -102,7 +102,7 @@ static int read_all(struct ckpt_verify *v, const char *path, struct error *err)
 	return 0;
 }
 
-/* Verify a file; one that is replaced meanwhile is looked at again, as what it is now. */
+/* Verify a file.  If it is replaced meanwhile, verify the new version. */
 static int verify_file(void *arg, const char *path, struct error *err)
 {
 	struct ckpt_verify *v = arg;

@@ -8,12 +8,13 @@
 struct command {
 	const char *brief; /* a line of 'bootseer --help', at most 58 long */
 	struct option_program program; /* name: "bootseer image convert" */
-	size_t config_size;            /* of what the options fill */
-	/* Is what was typed wrong by itself, whatever the machine and the
-	 * registries hold?  Called first; exit status 2.  May be NULL. */
+	size_t config_size;            /* bytes of the struct that the
+	                                * options fill */
+	/* Check for mistakes that show in the command line alone, before any access to files or
+	 * network; exit status 2.  May be NULL. */
 	int (*check)(const void *config, char **args, struct error *err);
-	/* Open what the operands name, for run(), whose it is.  -EINVAL: what was typed is
-	 * wrong by itself, as above.  May be NULL. */
+	/* Open what the operands name, for run(), which then owns it.  -EINVAL: a mistake in the
+	 * command line alone.  May be NULL. */
 	int (*open)(void *config, char **args, struct error *err);
 	bool is_status; /* a result of run above 0 is the exit status */
 	int failed;     /* exit status when run fails; 0: EXIT_FAILURE */

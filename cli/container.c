@@ -20,24 +20,24 @@
 #include "common/clock.h"
 #include "common/fs.h"
 
-#define LINE_MAX_BYTES 65536u /* what is longer is looked at in parts */
-#define LOOK_MS 20            /* between two looks for the ready file */
+#define LINE_MAX_BYTES 65536u /* longer lines are matched in parts */
+#define LOOK_MS 20            /* pause between checks for the ready file */
 #define RUNC_TIMEOUT_MS 30000
 #define KILL_TIMEOUT_MS 10000
 
-/* An output of the container. */
+/* An output stream (stdout or stderr) of the container. */
 struct output_stream {
 	int in, to;
-	struct buf line; /* what came of a line */
+	struct buf line; /* the unfinished line */
 };
 
 struct container {
 	struct container_config cfg;
-	char *root, *pid_file; /* of runc */
+	char *root, *pid_file; /* runc's state folder and pid file */
 	regex_t line;
 	bool has_line;
 	struct output_stream streams[2];
-	pid_t pid; /* of runc; 0: none */
+	pid_t pid; /* of runc; 0: not started */
 	int pidfd;
 	int init_fd; /* the container's first process, or -1 */
 	int root_fd; /* the container's own root, or -1 */
@@ -145,7 +145,8 @@ int container_start(const struct container_config *cfg, struct container **ret,
 
 /* --------------------------------------------------------------------- ready --- */
 
-/* As the container sees it: its mounts count, its links lead nowhere else. */
+/* Does the ready file exist?  Looked up in the container's own root, so that its mounts count and
+ * no symbolic link leads out. */
 static bool has_ready_file(struct container *c)
 {
 	AUTO_FREE char *path = NULL;
@@ -174,7 +175,7 @@ static void look_at(struct container *c, struct output_stream *s,
 		const char *end = memchr(data, '\n', len);
 		size_t n = end ? (size_t)(end - data) : len;
 
-		/* Bytes beyond the room are looked at as a line of their own. */
+		/* Bytes that do not fit are matched as another line. */
 		if (n > LINE_MAX_BYTES - s->line.len)
 			n = LINE_MAX_BYTES - s->line.len;
 		if (buf_append(&s->line, data, n) < 0)
@@ -191,14 +192,14 @@ static void look_at(struct container *c, struct output_stream *s,
 	}
 }
 
-/* Pass on what is there; false at the end. */
+/* Copy available output to ours; false at its end. */
 static bool pass_on(struct container *c, struct output_stream *s)
 {
 	char data[65536];
 	ssize_t n = read(s->in, data, sizeof(data));
 
 	if (n > 0) {
-		/* The reader of our output may be gone: the start goes on. */
+		/* An error of our own output must not stop the container's start. */
 		(void)!fs_write_full(s->to, data, (size_t)n);
 		look_at(c, s, data, (size_t)n);
 		return true;
@@ -235,7 +236,7 @@ static void reap_runc(struct container *c)
 
 /* ---------------------------------------------------------------------- wait --- */
 
-/* So that it can be killed when runc's state is lost. */
+/* Open the first process of the container, to be able to kill it if runc's state is lost. */
 static void find_init(struct container *c)
 {
 	AUTO_BUF pid = BUF_INIT;
@@ -245,7 +246,7 @@ static void find_init(struct container *c)
 		c->init_fd = (int)syscall(SYS_pidfd_open, atoi(pid.data), 0);
 }
 
-/* Wait for one round; true when there is something to tell. */
+/* Wait until something happens; true when there is an event to return. */
 static bool wait_round(struct container *c, int64_t until_ns,
 		       enum container_event *ret)
 {
@@ -313,7 +314,7 @@ static void call_runc(struct container *c, const char *verb, const char *last)
 	struct error err = ERROR_INIT;
 	int status;
 
-	/* The container may be gone already: what is left shows below. */
+	/* The container may be gone already; the caller checks whether it still runs. */
 	(void)!child_capture(argv, RUNC_TIMEOUT_MS, &text, &status, &err);
 }
 
@@ -328,7 +329,8 @@ static void kill_and_wait(struct container *c)
 	while (!c->ended && clock_now_ns() < until) {
 		enum container_event e;
 
-		c->cfg.signal_fd = -1; /* it ends anyway */
+		c->cfg.signal_fd = -1; /* no more signals are needed: it is
+		                        * being ended */
 		c->cfg.ready_file = NULL;
 		c->ready = false;
 		(void)wait_round(c, until, &e);
@@ -345,7 +347,7 @@ void container_free(struct container *c)
 		return;
 	if (c->pid && !c->ended)
 		kill_and_wait(c);
-	/* "--force" is the flag after the id, which runc takes too. */
+	/* The last argument is a flag; runc accepts flags after the id. */
 	if (c->pid)
 		call_runc(c, "delete", "--force");
 	for (size_t i = 0; i < 2; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A container that the command line runs by runc, in the foreground: its output
- * is passed on, and watched.  One thread; the signals of signal_fd are blocked.
+ * Run a container by runc, in the foreground: its output is copied to ours and watched for the
+ * sign that it is ready.  One thread; the signals of signal_fd are blocked.
  */
 #ifndef BOOTSEER_CLI_CONTAINER_H
 #define BOOTSEER_CLI_CONTAINER_H
@@ -11,38 +11,42 @@
 #include "common/error.h"
 
 struct container_config {
-	const char *dir; /* bundle: config.json is there; files are made */
+	const char *dir; /* the bundle, which has config.json; more files
+	                  * are made in it */
 	const char *id;
-	const char *ready_file; /* absolute, in the container; NULL */
-	const char *ready_line; /* extended regular expression; NULL */
+	const char *ready_file; /* path in the container, absolute; may be
+	                         * NULL */
+	const char *ready_line; /* extended regular expression of a line;
+	                         * may be NULL */
 	int signal_fd;          /* signals that end the run */
 };
 
 struct container;
 
-/* -EINVAL: `line` is no extended regular expression. */
+/* -EINVAL: `line` is not a valid extended regular expression. */
 int container_line_check(const char *line, struct error *err) MUST_CHECK;
 
-/* -EINVAL: the expression; -ENOENT: no runc here. */
+/* Start the container.  -EINVAL: ready_line is invalid; -ENOENT: runc is not installed. */
 int container_start(const struct container_config *cfg, struct container **ret,
 		    struct error *err) MUST_CHECK;
 
 enum container_event {
-	CONTAINER_READY, /* the file is there, or the line was printed */
+	CONTAINER_READY, /* the ready file exists, or the ready line was
+	                  * printed */
 	CONTAINER_ENDED,
-	CONTAINER_LATE,   /* `until_ns` is over */
-	CONTAINER_SIGNAL, /* one of ours */
+	CONTAINER_LATE,   /* the time `until_ns` has come */
+	CONTAINER_SIGNAL, /* a signal of signal_fd came */
 };
 
-/* Wait for the first of these.  `until_ns`: CLOCK_MONOTONIC. */
+/* Wait for the first event.  `until_ns` is a time of CLOCK_MONOTONIC. */
 int container_wait(struct container *c, int64_t until_ns,
 		   enum container_event *ret, struct error *err) MUST_CHECK;
 
-/* Exit status of what ended: 128 + N after signal N. */
+/* Exit status of the ended container: 128 + N if signal N ended it. */
 int container_status(const struct container *c);
 
-/* Kill it if it runs, pass on what it printed still, and remove what runc keeps
- * of it.  NULL is allowed. */
+/* Kill the container if it runs, copy the rest of its output, and remove runc's state of it.  NULL
+ * is allowed. */
 void container_free(struct container *c);
 
 #endif

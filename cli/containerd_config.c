@@ -7,7 +7,7 @@
 
 #define PATH_BYTES 192u
 
-/* Paths before a key of CRI's in versions 1, 2 and from 3 on. */
+/* Prefixes of CRI's keys by version of the file: 1, 2, and from 3 on. */
 static const struct {
 	const char *path, *written;
 } sections[] = {
@@ -18,14 +18,14 @@ static const struct {
 	  "[plugins.\"io.containerd.cri.v1.images\"]" },
 };
 
-/* CRI's settings of registries, by version as above. */
+/* Prefixes of CRI's registry settings, by version in the same order. */
 static const char *const registries[] = {
 	"plugins.cri.registry.",
 	"plugins.io.containerd.grpc.v1.cri.registry.",
 	"plugins.io.containerd.cri.v1.images.registry.",
 };
 
-/* Where a snapshotter for one runtime is said, by version as above. */
+/* Prefixes of the settings of one runtime, by version in the same order. */
 static const char *const runtimes[] = {
 	"plugins.cri.containerd.runtimes.",
 	"plugins.io.containerd.grpc.v1.cri.containerd.runtimes.",
@@ -42,8 +42,7 @@ const char *containerd_config_section(unsigned int version)
 	return sections[index_of(version)].written;
 }
 
-/* The string between the first two quotes at `p`, in `out`; where it ends, or
- * NULL. */
+/* Copy the string between the next two quotes to `out`; returns where it ends, or NULL. */
 static const char *read_quoted(const char *p, const char *end, char *out,
 			       size_t max)
 {
@@ -61,8 +60,8 @@ static const char *read_quoted(const char *p, const char *end, char *out,
 	return stop + 1;
 }
 
-/* Append the dotted name at `p`, without quotes and blanks, up to `stop` or a
- * comment; where that is. */
+/* Append the dotted name at `p`, without quotes and blanks, up to `stop` or a comment; returns
+ * where it ends. */
 static const char *add_name(const char *p, const char *end, char stop,
 			    char out[PATH_BYTES])
 {
@@ -83,8 +82,7 @@ static bool is_bootseer(const char *v, const char *end)
 	       strcmp(name, "bootseer") == 0;
 }
 
-/* Is `key` below `prefix` the last name of `path`, with one name between them
- * where `between` is set? */
+/* Is `path` = `prefix` + `key`, with one name between them when `between` is set? */
 static bool is_key(const char *path, const char *prefix, bool between,
 		   const char *key)
 {
@@ -172,7 +170,7 @@ static void take_differs(const char *v, const char *end,
 	}
 }
 
-/* The value of `path`, from `v` on. */
+/* Store the value at `v` if `path` is one of the known keys. */
 static void take_value(const char *path, const char *v, const char *end,
 		       struct containerd_config *ret)
 {
@@ -212,7 +210,7 @@ static void take_value(const char *path, const char *v, const char *end,
 	}
 }
 
-/* containerd's way to name mirrors before there was hosts.toml. */
+/* Does the section name mirrors the way containerd did before hosts.toml? */
 static bool is_old_hosts(const char *section, unsigned int version)
 {
 	const char *prefix = registries[index_of(version)];
@@ -235,7 +233,7 @@ static void scan_line(const char *line, const char *end,
 
 	if (*line == '[') {
 		*section = '\0';
-		/* The last name of "[[a.b]]" ends at its first bracket, too. */
+		/* add_name() ends at the first bracket, so "[[a.b]]" works too. */
 		(void)add_name(line + 1 + (line[1] == '['), end, ']', section);
 		if (strcmp(section, "proxy_plugins.bootseer") == 0)
 			ret->proxy = true;
@@ -253,7 +251,7 @@ static void scan_line(const char *line, const char *end,
 	take_value(path, v, end, ret);
 }
 
-/* The version first: it may stand behind what it decides on. */
+/* Scanned for the version first, as the version may come after the keys that depend on it. */
 static void scan_text(const char *text, bool version_only,
 		      struct containerd_config *ret)
 {

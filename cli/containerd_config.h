@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings of this project's plugin in a configuration of containerd. A look at the lines
- * of TOML, section by section, which is enough for what `containerd config dump` prints;
- * in a file written by hand an inline table is not seen.
+ * Finds this project's settings in a configuration of containerd.  Reads TOML line by line and
+ * section by section, which suffices for the output of `containerd config dump`; inline tables in
+ * a hand-written file are not seen.
  */
 #ifndef BOOTSEER_CLI_CONTAINERD_CONFIG_H
 #define BOOTSEER_CLI_CONTAINERD_CONFIG_H
@@ -10,41 +10,47 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The plugin's name as one that unpacks layers. */
+/* The plugin's name where containerd configures it to unpack layers (a "differ"). */
 #define CONTAINERD_DIFFER "bootseer-diff"
 
 struct containerd_config {
-	unsigned int version; /* of the file; 0: it says none, which means 1 */
-	bool proxy;           /* the plugin is named */
-	bool used;            /* pods use it, if only those of some runtime */
-	bool by_default;      /* pods of every runtime that says nothing else */
-	bool labels;          /* CRI tells the plugin what it pulls */
-	bool cri_off;         /* CRI is among disabled_plugins */
-	bool misplaced; /* snapshotter = "bootseer" where this version looks not */
-	bool rebase;    /* layers are unpacked beside each other */
+	unsigned int version;  /* of the file; 0: not stated, which means 1 */
+	bool proxy;            /* the plugin is configured as a proxy plugin */
+	bool used;             /* CRI starts pods on it, if only those of one
+	                       * runtime */
+	bool by_default;       /* it is the default snapshotter for all
+	                       * runtimes */
+	bool labels;           /* CRI passes the image's name with each pull */
+	bool cri_off;          /* CRI is among disabled_plugins */
+	bool misplaced;        /* snapshotter = "bootseer" is in a section that
+	                 * this version ignores */
+	bool rebase;           /* layers are unpacked in parallel */
 	bool remap_ids;        /* ids of user namespaces are mapped by mounts */
-	bool discards;         /* layers are deleted once they are unpacked */
-	bool has_old_hosts;    /* registry.mirrors, which exclude config_path */
-	bool differ_listed;    /* containerd may have bootseerd unpack layers */
-	bool differ_first;     /* ... and asks it before others */
-	char config_path[512]; /* "DIR:DIR" of hosts.toml for CRI; "" */
-	char address[108];     /* of the plugin's socket; "" */
-	char differ[108];      /* the same, as one that unpacks layers; "" */
-	char root[256];        /* containerd's own folder; "" */
+	bool discards;         /* containerd deletes layers once they are
+	                        * unpacked */
+	bool has_old_hosts;    /* has registry.mirrors, which excludes
+	                        * config_path */
+	bool differ_listed;    /* bootseer-diff is among those that unpack
+	                        * layers */
+	bool differ_first;     /* ... and the first of them */
+	char config_path[512]; /* folders of hosts.toml for CRI, "DIR:DIR";
+	                        * "": not set */
+	char address[108];     /* of the plugin's socket; "": not set */
+	char differ[108];      /* of the socket for bootseer-diff; "": not
+	                        * set */
+	char root[256];        /* containerd's own data folder; "": not set */
 	char imports[8][256];
 	size_t n_imports;
 };
 
-/* Add to `ret` what `text` says.  A text without a version is of the version that
- * `ret` has. */
+/* Add the settings in `text` to `ret`.  A text that states no version has the version in `ret`. */
 void containerd_config_scan(const char *text, struct containerd_config *ret);
 
-/* The section where CRI reads its snapshotter in files of this version, as it is
- * written. */
+/* The section header in which CRI looks for its snapshotter in files of this version. */
 const char *containerd_config_section(unsigned int version);
 
-/* The configuration file that a command line (words, NUL after each) names, in
- * `text`; NULL: none. */
+/* The configuration file that a command line (NUL after each word) names; borrowed from `text`;
+ * NULL: none. */
 const char *containerd_config_of(const char *text, size_t len);
 
 #endif

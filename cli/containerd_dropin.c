@@ -17,13 +17,13 @@
 #define NAME_BYTES 256u
 #define MARK " # by 'bootseer node join'"
 
-/* A line of a dump: the section that it is in, or begins, and its key. */
+/* A line of a dump, with its section (or the section that it begins) and its key. */
 struct dump_line {
-	const char *at; /* blanks in front left out */
+	const char *at; /* without leading blanks */
 	size_t len;
 	bool is_header;
 	char section[NAME_BYTES]; /* dotted, without quotes */
-	char key[64];             /* "": none */
+	char key[64];             /* "": the line has none */
 };
 
 /* Copy a dotted name up to `stop`, without quotes and blanks. */
@@ -38,7 +38,7 @@ static void copy_name(const char *from, size_t len, char stop, char *ret,
 	ret[n] = '\0';
 }
 
-/* The next line that is not empty; false at the end.  `l` begins as zeros. */
+/* Read the next line that is not empty; false at the end.  Zero `l` before the first call. */
 static bool dump_next(const char **text, struct dump_line *l)
 {
 	for (;;) {
@@ -59,7 +59,7 @@ static bool dump_next(const char **text, struct dump_line *l)
 	}
 }
 
-/* The value of the line's key, without quotes, blanks and a comment. */
+/* Copy the value in the line, without quotes, blanks and comment. */
 static void copy_value(const struct dump_line *l, char ret[NAME_BYTES])
 {
 	const char *value = (const char *)memchr(l->at, '=', l->len) + 1;
@@ -68,7 +68,7 @@ static void copy_value(const struct dump_line *l, char ret[NAME_BYTES])
 		  NAME_BYTES);
 }
 
-/* Is `section` this one, or one below it?  What follows its name, or NULL. */
+/* Is `section` equal to `top` or below it?  Returns the rest of its name, or NULL. */
 static const char *name_below(const char *section, const char *top)
 {
 	size_t len = strlen(top);
@@ -81,7 +81,7 @@ static const char *name_below(const char *section, const char *top)
 
 /* ----------------------------------------------------------------- compose --- */
 
-/* The name of the default runtime, as a part of a section's. */
+/* Find the default runtime's name, in the form used in section names. */
 static int find_runtime(const char *dump, const char *containerd,
 			char ret[NAME_BYTES], struct error *err)
 {
@@ -100,7 +100,7 @@ static int find_runtime(const char *dump, const char *containerd,
 			 "default_runtime_name that a runtime can be made of");
 }
 
-/* The section of the default runtime once more, as "bootseer" and with the plugin. */
+/* Append a copy of the default runtime's section, named "bootseer" and using the plugin. */
 static int copy_runtime(const char *dump, const char *containerd,
 			const char *written, struct buf *ret, struct error *err)
 {
@@ -134,8 +134,8 @@ static int copy_runtime(const char *dump, const char *containerd,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* The runtime handler "bootseer" stays when its pods are no longer the only ones that start
- * lazily: containerd refuses to exec in a pod whose handler it does not know. */
+/* Add the runtime handler "bootseer".  It is kept even when other pods start lazily too:
+ * containerd refuses to exec in a pod whose handler is not configured. */
 static int add_runtime(const struct dropin_want *want, const char *dump,
 		       const char *containerd, const char *written,
 		       struct buf *ret, struct error *err)
@@ -152,13 +152,14 @@ static int add_runtime(const struct dropin_want *want, const char *dump,
 			       ? error_nomem(err)
 			       : 0;
 	if (want->pods != DROPIN_RUNTIME && (rc == -ENOTSUP || rc == -ENOENT))
-		return 0; /* nor is there a pod of this handler then */
+		return 0; /* this containerd cannot have had pods of this
+		           * handler */
 	*err = why;
 	return rc;
 }
 
-/* CRI's section is repeated with the plugin in it: a section of an imported file replaces that
- * of the same name, and all below it. */
+/* For containerd 1.x: append all of CRI's section with the plugin in it, because a section of an
+ * imported file replaces the whole section of the same name, and those below it. */
 static int copy_cri(const struct dropin_want *want, const char *dump,
 		    struct buf *ret, struct error *err)
 {
@@ -196,7 +197,7 @@ static int copy_cri(const struct dropin_want *want, const char *dump,
 			   ret, err);
 }
 
-/* From 2.0 on sections are merged key by key. */
+/* For containerd 2.x, which merges sections key by key. */
 static int add_cri(const struct dropin_want *want, const char *dump,
 		   struct buf *ret, struct error *err)
 {
@@ -226,8 +227,8 @@ static int add_cri(const struct dropin_want *want, const char *dump,
 		err);
 }
 
-/* bootseerd unpacks layers, and what it leaves goes to those that unpack without it.  1.x takes
- * a section of an imported file whole. */
+/* Configure bootseerd to unpack layers, with containerd's own differs as the second choice.  For
+ * 1.x the whole section is repeated, as an imported section replaces the old one. */
 static int add_differ(const struct dropin_want *want, const char *dump,
 		      bool is_2, struct buf *ret, struct error *err)
 {
@@ -264,7 +265,7 @@ static int add_differ(const struct dropin_want *want, const char *dump,
 	}
 	if (rc < 0)
 		return error_nomem(err);
-	/* 1.6 has neither transfer service nor differs that are plugins. */
+	/* containerd 1.6 has neither the transfer service nor differ plugins. */
 	if (!listed || !asks_others)
 		return error_set(err, ENOTSUP,
 				 "this containerd has nobody else unpack "
@@ -298,8 +299,8 @@ static int add_plugin(const struct dropin_want *want, bool is_2,
 		     : "");
 }
 
-/* Repeat a line of an entry of the transfer service's list.  Each entry has one differ and no
- * second choice, so where it names none it gets containerd's own beside ours. */
+/* Append a line of an entry of the transfer service's list.  An entry has a single differ; an
+ * entry without one would become ambiguous beside ours, so it gets containerd's own. */
 static int copy_unpack_line(const struct dropin_want *want,
 			    const struct dump_line *l, bool *is_ours,
 			    struct buf *ret)
@@ -318,8 +319,8 @@ static int copy_unpack_line(const struct dropin_want *want,
 	return buf_printf(ret, "  %.*s\n", (int)l->len, l->at);
 }
 
-/* Repeat for which snapshotters the transfer service unpacks by now, but for the plugin: a list in
- * a file replaces those of other files, and the one that is built in. */
+/* Append the entries of the transfer service's list for other snapshotters: a list in an imported
+ * file replaces the built-in list and those of other files. */
 static int copy_unpack(const struct dropin_want *want, const char *dump,
 		       struct buf *ret)
 {
@@ -342,8 +343,8 @@ static int copy_unpack(const struct dropin_want *want, const char *dump,
 	return rc;
 }
 
-/* For which snapshotters the transfer service (`ctr images pull`) unpacks.  From 2.2 on no dump has
- * the list that is built in; since 2.3 (version 4) that has EROFS images, too. */
+/* Write for which snapshotters the transfer service (`ctr images pull`) unpacks.  Since 2.2 dumps
+ * lack the built-in list, so it is written here; since 2.3 (version 4) it has EROFS images, too. */
 static int add_unpack(const struct dropin_want *want, const char *dump,
 		      unsigned int version, struct buf *ret)
 {
@@ -369,7 +370,7 @@ static int add_unpack(const struct dropin_want *want, const char *dump,
 	return rc;
 }
 
-/* 1.x: the transfer service's section once more, as one of its entries may have no differ. */
+/* For containerd 1.x: repeat the transfer service's section, since an entry may have no differ. */
 static int copy_transfer(const struct dropin_want *want, const char *dump,
 			 struct buf *ret)
 {
@@ -384,7 +385,7 @@ static int copy_transfer(const struct dropin_want *want, const char *dump,
 	return rc < 0 ? rc : copy_unpack(want, dump, ret);
 }
 
-/* 1.6 does not know exports, and ignores what it does not know. */
+/* containerd 1.6 ignores the key "exports", which it does not know. */
 int dropin_compose(const struct dropin_want *want, const char *dump,
 		   struct buf *ret, struct error *err)
 {
@@ -410,7 +411,7 @@ int dropin_compose(const struct dropin_want *want, const char *dump,
 
 /* ----------------------------------------------------------------- imports --- */
 
-/* The line of a file that sets what it imports, before its first section. */
+/* Find the line with the file's imports, which is before its first section. */
 static const char *find_imports(const char *text)
 {
 	struct dump_line l = { .len = 0 };
@@ -466,7 +467,7 @@ int dropin_unimport(const char *text, const char *pattern, struct buf *ret,
 		rc = buf_printf(&added, "\"%s\"", pattern);
 	if (rc < 0)
 		return error_nomem(err);
-	/* Somebody may have added a file to the line that join made: it stays. */
+	/* If the operator added a file to the line that join wrote, the line stays. */
 	if (line && len == own.len && memcmp(line, own.data, len) == 0) {
 		at = line;
 		added.len = len + (line[len] == '\n');
@@ -498,7 +499,7 @@ static bool is_ours(const struct dump_line *l)
 	bool registry = strcmp(l->section, CRI_1 ".registry") == 0 ||
 			strcmp(l->section, IMAGES_2 ".registry") == 0;
 
-	/* Folders of sections that have nothing else are new with them. */
+	/* Parent sections that have nothing else are new with ours. */
 	if (differs || strstr(l->section, "bootseer") ||
 	    name_below(l->section, UNPACK) ||
 	    (l->is_header &&

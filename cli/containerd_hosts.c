@@ -37,7 +37,7 @@ int hosts_text_remove(const char *text, struct buf *ret, struct error *err)
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* Is `after` what `before` says and the hosts of `entry`?  `after` is used up. */
+/* Does `after` equal `before` plus the hosts of `entry`?  Changes `after`. */
 static bool is_only_added(const json_t *before, json_t *after,
 			  const json_t *entry)
 {
@@ -56,7 +56,7 @@ static bool is_only_added(const json_t *before, json_t *after,
 	return json_equal(before, after);
 }
 
-/* Put the entry before `at`; -EAGAIN: that would say something else. */
+/* Insert the entry before `at`; -EAGAIN: there it would change the meaning of other lines. */
 static int insert_entry(const char *text, const char *at, const char *entry,
 			struct buf *ret, struct error *err)
 {
@@ -83,7 +83,7 @@ static int insert_entry(const char *text, const char *at, const char *entry,
 		       : -EAGAIN;
 }
 
-/* Does the operator's own text name the mirror? */
+/* Does the operator's own text have this mirror already? */
 static int has_entry(const char *text, const char *entry, bool *ret,
 		     struct error *err)
 {
@@ -104,7 +104,7 @@ static int has_entry(const char *text, const char *entry, bool *ret,
 	return 0;
 }
 
-/* The next line that may begin a table, from `at` on; NULL: there is none. */
+/* The next line at or after `at` that may start a table; NULL: none. */
 static const char *find_table(const char *at)
 {
 	while (at && at[strspn(at, " \t")] != '[') {
@@ -114,7 +114,8 @@ static const char *find_table(const char *at)
 	return at;
 }
 
-/* Keys of the top stand before the first table; a line of a list of lists looks like one. */
+/* Top-level keys must stand before the first table.  A line inside a nested list can look like a
+ * table, so the next such line is tried when an insertion would change the meaning. */
 int hosts_text_add(const char *text, const char *entry, struct buf *ret,
 		   struct error *err)
 {
@@ -157,7 +158,7 @@ int hosts_text_add(const char *text, const char *entry, struct buf *ret,
 typedef int hosts_folder_fn(void *arg, const char *dir, const char *name,
 			    struct error *err);
 
-/* Call `fn` for all folders below those of `path`, "DIR:DIR". */
+/* Call `fn` for every folder inside the folders of `path` ("DIR:DIR"). */
 static int each_folder(const char *path, hosts_folder_fn *fn, void *arg,
 		       struct error *err)
 {
@@ -199,7 +200,7 @@ static bool is_folder(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* containerd's order of names: host_port_, host:port. */
+/* containerd looks for the name host_port_ first, then host:port. */
 static char *find_in_root(const char *root, const char *registry)
 {
 	const char *colon = strrchr(registry, ':');
@@ -214,8 +215,8 @@ static char *find_in_root(const char *root, const char *registry)
 	return plain && is_folder(plain) ? steal_ptr(&plain) : NULL;
 }
 
-/* The folder that containerd reads for the registry, but `_default`; NULL: there is none.
- * It looks at no root behind the first that has `_default`. */
+/* The folder that containerd reads for the registry (not `_default`); NULL: none. containerd
+ * ignores all roots after the first that has `_default`. */
 static char *find_folder(const char *path, const char *registry)
 {
 	AUTO_FREE char *other = NULL;
@@ -234,7 +235,7 @@ static char *find_folder(const char *path, const char *registry)
 	return found;
 }
 
-/* Certificates in a folder count for containerd only while no hosts.toml is beside them. */
+/* Refuse a folder with certificates: containerd ignores them once there is a hosts.toml. */
 static int check_certs(const char *dir, struct error *err)
 {
 	static const char *const ends[] = { ".crt", ".cert", ".key" };
@@ -259,7 +260,7 @@ static int check_certs(const char *dir, struct error *err)
 	return rc;
 }
 
-/* A new folder of a registry takes it away from `_default`. */
+/* Refuse a new folder for a registry to which `_default` applies now: it would not any more. */
 static int check_default(const struct hosts_want *want, const char *registry,
 			 struct error *err)
 {
@@ -293,8 +294,8 @@ static bool has_folders(const char *root)
 	return found;
 }
 
-/* The first root wins for a registry.  `_default` in one hides all folders of those behind it,
- * so it is in the last that has some. */
+/* Where to create a registry's folder: in the first root, which takes precedence.  `_default`
+ * hides all roots after its own, so it goes into the last root that has folders. */
 static char *new_folder(const char *path, const char *registry)
 {
 	AUTO_FREE char *best = strndup(path, strcspn(path, ":"));
@@ -352,11 +353,11 @@ static int choose_folder(const struct hosts_want *want, const char *registry,
 struct hosts_change {
 	const struct hosts_want *want;
 	struct hosts_files *files;
-	char *chosen[HOSTS_FILES_MAX]; /* folders of want->registries */
+	char *chosen[HOSTS_FILES_MAX]; /* folders chosen for want->registries */
 	size_t n;
 };
 
-/* Have `text` in a file of the list; "" is a file that nobody needs, nor its folder. */
+/* Write `text` to file `at` of the list; with "" the file is removed, and its folder if empty. */
 static int put_hosts(const struct hosts_files *h, size_t at, const char *text,
 		     struct error *err)
 {
@@ -372,11 +373,11 @@ static int put_hosts(const struct hosts_files *h, size_t at, const char *text,
 	if (rc == 0)
 		rc = kept_file_put(f, is_empty ? NULL : text, err);
 	if (rc == 0 && is_empty)
-		(void)rmdir(dir); /* others may have files there */
+		(void)rmdir(dir); /* fails if the folder has other files */
 	return rc;
 }
 
-/* A link leads to the file that is meant. */
+/* Add a file to the list; if it is a link, the file that the link leads to. */
 static int add_file(struct hosts_files *h, const char *dir,
 		    struct kept_file **ret, struct error *err)
 {
@@ -397,7 +398,7 @@ static int add_file(struct hosts_files *h, const char *dir,
 	return 0;
 }
 
-/* The file is in the list from when it is changed on. */
+/* Change a file.  It joins the list, for restoring, only if it is really changed. */
 static int change_file(struct hosts_change *c, const char *dir, bool is_wanted,
 		       struct error *err)
 {
