@@ -17,8 +17,7 @@ int ckpt_open_first(void *config, char **args, struct error *err)
 	if (rc < 0)
 		return rc;
 	cfg.memory = a->memory;
-	/* These commands also read manifests, each whole in one request; is_write_once would
-	 * assume columns only. */
+	/* Manifests are replaced under the same name, so names are not write-once here. */
 	cfg.is_write_once = false;
 	return store_access_open(&a->base, args[0], &cfg, &a->store, err);
 }

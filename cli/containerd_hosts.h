@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * containerd's hosts.toml files, a folder of its config_path for each registry, and the entry
- * of bootseerd's mirror in them (docs/images.md).  The entry stands between two marks before
- * the file's own hosts, so containerd asks it first; nothing else of a file is changed.
+ * containerd's hosts.toml files (a folder of its config_path for each registry) and the entry of
+ * bootseerd's mirror in them (docs/images.md).  The entry stands between two marks before the
+ * file's own hosts, so that containerd asks the mirror first; the rest of a file is not changed.
  */
 #ifndef BOOTSEER_CLI_CONTAINERD_HOSTS_H
 #define BOOTSEER_CLI_CONTAINERD_HOSTS_H
@@ -11,27 +11,30 @@
 
 #define HOSTS_FILES_MAX 64u
 
-/* Files that were changed, as they were before. */
+/* Changed files, with their previous content. */
 struct hosts_files {
 	struct kept_file list[HOSTS_FILES_MAX];
-	/* The path is where a link leads: nothing may be left that leads nowhere. */
+	/* The path was found by following a link; such a file is kept even when empty, so that the
+	 * link does not dangle. */
 	bool is_linked[HOSTS_FILES_MAX];
 	size_t n;
 };
 
 struct hosts_want {
 	const char *config_path; /* containerd's: "DIR:DIR" */
-	const char *search; /* the same, and where entries may be from before */
-	char *const *registries; /* NULL ends; "_default"; NULL: none */
-	const char *entry;       /* what bootseerd's own hosts.toml says */
+	const char *search;      /* config_path, and folders where a join with
+	                     * other settings may have left entries */
+	char *const *registries; /* names ("_default" is one) up to a NULL;
+	                          * NULL: none */
+	const char *entry;       /* text of bootseerd's own hosts.toml */
 };
 
 /*
- * Have the files of `want->registries` begin with the entry, and no other.  `ret` has what was
- * changed, also when that fails.
- *   -EINVAL   a file is written in a way that cannot be changed safely, or a name is none
- *   -EEXIST   a new file would hide what containerd reads for that registry now, or stands
- *             where a link leads to nothing
+ * Put the entry into the files of `want->registries`, and remove it from all others.  `ret` lists
+ * the changed files, also on failure.
+ *   -EINVAL   a file cannot be changed safely, or a registry's name is malformed
+ *   -EEXIST   a new file would hide the one that containerd reads for that registry now, or a
+ *             dangling link is in its place
  */
 int hosts_files_apply(const struct hosts_want *want, struct hosts_files *ret,
 		      struct error *err) MUST_CHECK;
@@ -39,14 +42,14 @@ int hosts_files_restore(const struct hosts_files *h,
 			struct error *err) MUST_CHECK;
 void hosts_files_fini(struct hosts_files *h);
 
-/* Append the names of folders of `config_path` whose files have the entry, and those of the
- * others, with commas between them. */
+/* Append two lists of folders of `config_path`, with commas between names: those whose files have
+ * the entry, and the others. */
 int hosts_files_look(const char *config_path, const char *entry,
 		     struct buf *ret_named, struct buf *ret_others,
 		     struct error *err) MUST_CHECK;
 
-/* Append `text` with the entry, or without it.  A text that has the entry without marks is the
- * operator's, and stays as it is. */
+/* Append `text` with the entry, or without it.  An entry without marks was written by the operator
+ * and stays unchanged. */
 int hosts_text_add(const char *text, const char *entry, struct buf *ret,
 		   struct error *err) MUST_CHECK;
 int hosts_text_remove(const char *text, struct buf *ret,

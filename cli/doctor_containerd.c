@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Containerd's settings for us: its effective configuration, as containerd itself prints
- * it, imports, migrations and defaults included. Where there is no containerd to ask, the
- * lines of the file and of those that it imports.
+ * Checks of containerd's settings for bootseerd, in its effective configuration as containerd
+ * prints it (with defaults, imports and migrations).  Without a containerd program, in the lines
+ * of the file and of those that it imports.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -36,22 +36,24 @@
 #define CRI_1 "io.containerd.grpc.v1.cri"
 #define DUMP_TIMEOUT_MS 20000
 
-/* A file that says something of CRI, and when it was changed last; the clock is the inode's,
- * as a file that is copied into place keeps its other times. */
+/* A file with settings of CRI, and the time of its last inode change, as copying a file into place
+ * preserves its modification time. */
 struct cri_file {
 	char name[256];
 	struct timespec changed;
 };
 
-/* A containerd, running or not. */
+/* A containerd on this machine, running or not. */
 struct containerd {
-	char *file; /* as people name it */
-	/* The folder that it, and what it imports, is looked for in; -1: the operator
-	 * named it. */
+	char *file; /* its configuration file, for messages */
+	/* Folder in which the file and its imports are looked up; -1: the operator named the
+	 * file. */
 	int root;
-	int program; /* prints its configuration; -1: the one in PATH, or none */
+	int program; /* its executable, which can print the configuration;
+	              * -1: the one in PATH, if any */
 	const struct doctor_node *node;
-	struct cri_file dropin, newest; /* ours, and of the others; "": none */
+	struct cri_file dropin, newest; /* our drop-in, and the newest other
+	                                 * file; name "": none */
 };
 
 static void containerd_fini(struct containerd *d)
@@ -124,8 +126,8 @@ static void read_glob(struct containerd *d, const char *pattern,
 	globfree(&found);
 }
 
-/* Read the files of a process that match a pattern. Only its last part may be one, as the
- * file's owner may be a stranger, and there is no end to what others match. */
+/* Read the files that match an import pattern of the process.  Only the last component may be a
+ * pattern: the file's owner may be a stranger, and patterns in folders can match without end. */
 static void read_folder(struct containerd *d, const char *pattern,
 			struct containerd_config *c)
 {
@@ -153,7 +155,7 @@ static void read_folder(struct containerd *d, const char *pattern,
 		(void)closedir(dir);
 }
 
-/* Read the file and its imports; one level of them, as far as they are there. */
+/* Read the file and those of its imports that exist; imports of imports are not read. */
 static int read_files(struct containerd *d, struct containerd_config *ret,
 		      struct error *err)
 {
@@ -169,7 +171,7 @@ static int read_files(struct containerd *d, struct containerd_config *ret,
 	return rc;
 }
 
-/* The line that says why containerd ends: behind those of its log. */
+/* The line that says why containerd ended, which comes after the lines of its log. */
 static const char *last_words(char *text)
 {
 	char *found = strstr(text, "\ncontainerd: ");
@@ -179,8 +181,8 @@ static const char *last_words(char *text)
 	return strncmp(line, "containerd: ", 12) == 0 ? line + 12 : line;
 }
 
-/* 1: containerd printed its configuration; 0: it cannot be asked; -EINVAL: it
- * refuses the file. */
+/* Have containerd print its configuration.  Returns 1; 0: no containerd to run, or it failed;
+ * -EINVAL: it refuses the file. */
 static int ask_containerd(const struct containerd *d,
 			  struct containerd_config *ret, struct error *err)
 {
@@ -195,7 +197,7 @@ static int ask_containerd(const struct containerd *d,
 	int status = -1;
 
 	text.limit = FILE_MAX;
-	/* The file that was looked at, whatever has the process's number now. */
+	/* Run the opened executable itself; the process's number may belong to another by now. */
 	if (d->program >= 0)
 		snprintf(name, sizeof(name), "/proc/self/fd/%d", d->program);
 	if ((d->root >= 0 && d->program < 0) ||
@@ -248,7 +250,7 @@ static void check_cri(json_t *list, const char *file,
 		   c->labels ? "tells" : "does not tell");
 }
 
-/* Check the capabilities that the plugin is said to have. */
+/* Check the capabilities that the configuration gives the plugin. */
 static void check_capabilities(json_t *list, const struct containerd_config *c)
 {
 	if (c->rebase)
@@ -263,7 +265,8 @@ static void check_capabilities(json_t *list, const struct containerd_config *c)
 			   "pods is changed",
 			   "deleted once they are unpacked: without them no "
 			   "other snapshotter starts the images that are here");
-	/* 1.x has pods in user namespaces, if at all, by copies of the image. */
+	/* containerd 1.x copies the image for pods in user namespaces, if it has such pods at
+	 * all. */
 	if (c->version > 2)
 		doctor_add(list, "containerd user namespaces", c->remap_ids,
 			   DOCTOR_ADVICE,
@@ -275,8 +278,8 @@ static void check_capabilities(json_t *list, const struct containerd_config *c)
 					  "image is fetched and copied whole");
 }
 
-/* containerd 1.x takes CRI's section from one file alone, which is ours where pods use the
- * plugin: it repeats what the others said then. */
+/* containerd 1.x uses CRI's section of one file only.  Where pods use the plugin that is our
+ * drop-in, which has a copy of the other files' settings; warn if another file is newer. */
 static void check_dropin(json_t *list, const struct containerd *d)
 {
 	bool is_old = is_later(&d->newest.changed, &d->dropin.changed);
@@ -291,8 +294,8 @@ static void check_dropin(json_t *list, const struct containerd *d)
 			   d->newest.name, d->dropin.name);
 }
 
-/* containerd asks for the unpacking of layers in the order of a list, and goes on only where the
- * plugin that it asks has answered. */
+/* containerd asks the differs of its list in order, and goes on to the next only if one that it
+ * asked has answered.  So check that ours is listed and answers. */
 static void check_differ(json_t *list, const struct containerd *d,
 			 const struct containerd_config *c)
 {
@@ -335,7 +338,7 @@ static void check_differ(json_t *list, const struct containerd *d,
 				    "not answer");
 }
 
-/* Files of a containerd with a root folder of its own, as in a container, are not looked at. */
+/* A containerd that runs in another root folder (a container) is skipped. */
 static void check_mirror(json_t *list, const struct containerd *d,
 			 const struct containerd_config *c)
 {
@@ -453,8 +456,8 @@ static bool is_same_link(const char *pid, const char *name)
 	return theirs && ours && strcmp(theirs, ours) == 0;
 }
 
-/* Are all the user ids of the process root's?  Of a set-user-id program, which anybody
- * may start by whatever name, one is not. */
+/* Are all user ids of the process root's?  A set-user-id program, which any user may start under
+ * any name, has one that is not. */
 static bool is_roots(const char *pid)
 {
 	static const char key[] = "\nUid:";
@@ -473,16 +476,15 @@ static bool is_roots(const char *pid)
 	       !(id[0] | id[1] | id[2] | id[3]);
 }
 
-/* May this process run what that one runs?  It is of the same root folder and mount
- * namespace, and root's: whoever owns a container, or any user, may call a program of
- * theirs "containerd". */
+/* May this process run that one's executable?  Only if it has our root folder and mount namespace
+ * and belongs to root: users and containers may call any program "containerd". */
 static bool is_trusted(const char *pid)
 {
 	return is_roots(pid) && is_same_link(pid, "ns/mnt") &&
 	       is_same_link(pid, "root");
 }
 
-/* "containerd" itself, which nobody but root may change? */
+/* Is it named "containerd", and writable by root only? */
 static bool is_program(int fd)
 {
 	AUTO_FREE char *name = NULL;
@@ -506,8 +508,8 @@ static int open_of(const char *pid, const char *name, int flags)
 	return open(path, O_PATH | O_CLOEXEC | flags);
 }
 
-/* The program of a process, if it is one that this process may run; -1.  Asked before
- * and behind, as another program may take the place of one. */
+/* The executable of a process, or -1 if it must not be run. is_trusted() is checked before and
+ * after the open, as the process may execute another program in between. */
 static int program_of(const char *pid)
 {
 	AUTO_CLOSE int fd = is_trusted(pid) ? open_of(pid, "exe", 0) : -1;
@@ -516,7 +518,7 @@ static int program_of(const char *pid)
 							    : -1;
 }
 
-/* Fill in `ret`; false: no memory, or the process has gone. */
+/* Fill in `ret`; false: no memory, or the process has ended. */
 static bool describe_process(const char *pid, struct containerd *ret)
 {
 	AUTO_FREE char *cmdline = NULL;
@@ -538,12 +540,13 @@ static bool describe_process(const char *pid, struct containerd *ret)
 		     *file == '/' ? "" : "/", file) < 0)
 		ret->file = NULL;
 	ret->program = program_of(pid);
-	/* As the process sees it, which may have a root of its own. */
+	/* The root folder that the process has. */
 	ret->root = open_of(pid, "root", O_DIRECTORY);
 	return ret->file && ret->root >= 0;
 }
 
-/* The same, all of one process: behind `pidfd` its number is no other one's. */
+/* describe_process(), checked by `pidfd` at the end: the number was the same process's all the
+ * time. */
 static bool describe_one(const char *pid, struct containerd *ret)
 {
 	AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, atoi(pid), 0);

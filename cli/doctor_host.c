@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernel, programs and units, as anybody on the machine sees them. */
+/* Checks of kernel, programs and units, which need no rights. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define MODULES_MAX (16u << 20)
 #define PROGRAM_TIMEOUT_MS 20000
 #define OUTPUT_MAX 4096u
-#define EROFS_BLOCK_SIZE 4096 /* of an image's metadata, docs/formats */
+#define EROFS_BLOCK_SIZE 4096 /* of an image's metadata, see docs/formats */
 #define NODE_CONFIG "/etc/bootseer/bootseerd.conf"
 
 /* ------------------------------------------------------------------- kernel --- */
@@ -36,7 +36,7 @@ static bool is_loaded(const char *name)
 	return false;
 }
 
-/* Is there a module that the first mount loads? */
+/* Is there a module that the kernel would load at the first mount? */
 static bool can_load(const char *name)
 {
 	AUTO_FREE char *path = NULL;
@@ -111,7 +111,7 @@ static void check_kernel(json_t *list)
 
 /* ----------------------------------------------------------- programs, units --- */
 
-/* Run; false when it is not there or does not end. */
+/* Run a program; false when it is missing or does not end in time. */
 static bool ask_program(char *const argv[], struct buf *ret, int *ret_status)
 {
 	struct error err = ERROR_INIT;
@@ -122,7 +122,7 @@ static bool ask_program(char *const argv[], struct buf *ret, int *ret_status)
 	       0;
 }
 
-/* The first line of what a program printed. */
+/* Cut the output of a program after its first line. */
 static const char *first_line(struct buf *text)
 {
 	if (!text->data)
@@ -162,7 +162,7 @@ static void check_unit(json_t *list, const char *unit)
 	bool loaded, active, enabled;
 	int status;
 
-	/* No service manager: somebody else starts it. */
+	/* Without systemd, bootseerd is started by other means. */
 	if (!ask_program(argv, &text, &status) || status != 0)
 		return;
 	loaded = has_text(&text, "LoadState=loaded");

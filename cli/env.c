@@ -50,8 +50,8 @@ int env_store_open(const struct store_access *a, const char *url,
 {
 	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
 
-	/* A blob at a time is written, and a start waits for the kernel to take the
-	 * memory. */
+	/* A store gets one blob at a time here, and a large buffer delays a start, as the kernel
+	 * has to provide its memory. */
 	cfg.memory = STORE_MEMORY;
 	cfg.shares_files = true;
 	return store_access_open(a, url, &cfg, ret, err);

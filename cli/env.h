@@ -7,7 +7,7 @@
 #include "envcache/catalog.h"
 #include "envcache/work.h"
 
-/* Nobody waits long for a snapshot: a command that makes one anew does without. */
+/* A short timeout: a command that creates its environment anew does not need the store. */
 #define ENV_ACCESS_OPTIONS(config_type) \
 	STORE_ACCESS_OPTIONS(config_type, access, "10s")
 
@@ -34,7 +34,7 @@ struct env_service_access {
 			"instead of the system's." \
 	}
 
-/* A member of the kind struct env_parts. */
+/* Options for a member of type struct env_parts. */
 #define ENV_PARTS_OPTIONS(config_type) \
 	{ .key = "target", \
 	  .type = OPTION_LIST, \
@@ -76,10 +76,10 @@ struct env_service_access {
 			"another environment." \
 	}
 
-/* -EINVAL: `--service` is no address, or may not have the token. */
+/* -EINVAL: `--service` is not an address, or the token must not be sent to it. */
 int env_check_service(const struct env_service_access *v,
 		      struct error *err) MUST_CHECK;
-/* Is what the options say a key's, by itself?  For struct command.check. */
+/* Check the options that make up a key, without looking at files.  For struct command.check. */
 int env_check_parts(const struct env_parts *p, struct error *err) MUST_CHECK;
 /* -EINVAL: `url` is no URL of a store. */
 int env_check_store(const char *url, struct error *err) MUST_CHECK;
@@ -98,14 +98,14 @@ struct env_opened {
 	struct service_client *client;
 	char *repo;
 };
-/* `who` is the command that says by a line that the service is away, which is borrowed;
- * snapshots that it makes expire after `ttl_ms`. */
+/* Open a store and its catalog.  `who` (borrowed) is the command named in the message when the
+ * service does not answer; new snapshots expire after `ttl_ms`. */
 int env_open(const struct store_access *a, const struct env_service_access *v,
 	     const char *url, const char *who, int64_t ttl_ms,
 	     struct env_opened *ret, struct error *err) MUST_CHECK;
 void env_opened_fini(struct env_opened *o);
 
-/* "2026-11-23 16:05", or "-". */
+/* Format a time as "2026-11-23 16:05", or "-" for none. */
 #define ENV_TIME_ROOM 32
 void env_format_time(int64_t ms, char ret[ENV_TIME_ROOM]);
 

@@ -15,7 +15,7 @@
 #define STATUS_CANNOT_RUN 126 /* as shells have it */
 #define STATUS_NOT_FOUND 127
 
-/* As they were before main(); written once, before there are threads. */
+/* Dispositions of the signals before main() changed them; written once, before threads start. */
 static struct sigaction old_pipe, old_child;
 
 void env_signals_take(void)
@@ -60,7 +60,7 @@ static void child_main(char *const *argv, int lock, pid_t parent,
 	struct error err = ERROR_INIT;
 	int status;
 
-	/* A signal that kills us would have killed the command. */
+	/* If this process is killed by a signal that cannot be passed on, kill the command too. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(STATUS_CANNOT_RUN);
@@ -81,9 +81,9 @@ void env_child_signals(sigset_t *ret)
 		(void)sigdelset(ret, own[i]);
 }
 
-/* A terminal's signals go to the whole group, so the command had them; but a hangup is
- * told to the session's leader alone.  A hangup that is ignored here ends nothing: what runs
- * containers would tell them of it. */
+/* Has the signal to be passed on to the command?  Signals from a terminal go to the whole process
+ * group, so the command has them already, except a hangup, which only the session's leader gets.
+ * An ignored hangup (nohup) is not passed on: container runtimes would end their containers. */
 static bool is_to_pass(const siginfo_t *info)
 {
 	if (info->si_signo == SIGHUP && env_signal_is_ignored(SIGHUP))
@@ -92,9 +92,9 @@ static bool is_to_pass(const siginfo_t *info)
 	       (info->si_signo == SIGHUP && getsid(0) == getpid());
 }
 
-/* Has it ended?  When it was stopped we stop, too, for who controls the job.  `which`: -1
- * reaps also what the command left and we adopted, or it would fill the table of processes;
- * children of other threads are theirs. */
+/* Has the command ended?  If it was stopped, this process stops too, for job control.  `which` -1
+ * also reaps processes that the command left to us, which would fill the process table; children
+ * of other threads are not reaped. */
 static bool has_ended(pid_t pid, pid_t which, int *ret)
 {
 	int status;
@@ -172,7 +172,7 @@ void env_end_as(int status)
 	(void)fflush(NULL);
 	if (!WIFSIGNALED(status))
 		exit(WEXITSTATUS(status));
-	/* The command has left its core. */
+	/* The command has written its core already; do not overwrite it. */
 	(void)setrlimit(RLIMIT_CORE, &no_core);
 	(void)sigaction(WTERMSIG(status), &dies, NULL);
 	(void)sigemptyset(&set);

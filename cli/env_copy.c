@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Environments between a store and a folder, which is a store, too. */
+/* Copy environments between a store and a folder; the folder is used as a store, too. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ static int folder_open(const struct env_copy_config *c, const char *dir,
 		return error_set(err, errno, "'%.300s': %s", dir,
 				 errno == ENOENT ? "no such folder: make it"
 						 : "it cannot be opened");
-	/* As objects/ reads URLs. */
+	/* Escape characters that objects/ would interpret in a URL. */
 	if (buf_printf(&url, "file://") < 0)
 		return error_nomem(err);
 	for (const char *p = path; *p; p++)

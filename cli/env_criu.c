@@ -19,10 +19,10 @@
 #include "common/fs.h"
 #include "common/text.h"
 
-#define OUTPUT_MAX 4096u    /* of what criu prints */
-#define LOG_MAX (16u << 20) /* of what it says in its log */
-#define END_TIMEOUT_MS 5000 /* for a process that was killed to be gone */
-#define INHERIT_FD_MIN 100  /* where criu has none of its own */
+#define OUTPUT_MAX 4096u    /* bytes of criu's output that are kept */
+#define LOG_MAX (16u << 20) /* most bytes of criu's log */
+#define END_TIMEOUT_MS 5000 /* how long to wait for a killed process to end */
+#define INHERIT_FD_MIN 100  /* above the descriptors that criu itself uses */
 
 /* --------------------------------------------------------------------- arguments --- */
 
@@ -31,7 +31,7 @@ void criu_args_fini(struct criu_args *a)
 	buf_fini(&a->text);
 }
 
-/* Words one behind the other, each with its NUL; argv is set when all are there, as the
+/* Store the words one after the other, each with its NUL. argv is set when all are stored, as the
  * memory may move before. */
 static int set_words(struct criu_args *a, const char *const *words,
 		     struct error *err)
@@ -57,7 +57,8 @@ int criu_dump_args(const struct criu_job *j, pid_t pid, struct criu_args *ret,
 		   struct error *err)
 {
 	char target[24];
-	/* Groups of another node are not this one's: it stays in those it begins in. */
+	/* Control groups of another node do not exist here: the process stays in the groups that
+	 * it starts in. */
 	const char *const words[] = {
 		"criu",
 		"dump",
@@ -105,7 +106,8 @@ int criu_restore_args(const struct criu_job *j, const char *pidfile,
 
 /* ----------------------------------------------------------------------- answers --- */
 
-/* "(00.05) Error (criu/files-ext.c:99): Can't dump": the part behind the place. */
+/* The message after the place in a line such as "(00.05) Error (criu/files-ext.c:99): Can't
+ * dump". */
 static const char *behind_place(const char *error, size_t len)
 {
 	const char *at = memmem(error, len, "): ", 3);
@@ -122,7 +124,7 @@ void criu_reason(const char *text, char *ret, size_t room)
 		const char *what =
 			at ? behind_place(at, (size_t)(line + len - at)) : NULL;
 
-		/* An error after which criu goes on, wherever it may not raise a limit. */
+		/* Skip a harmless error: criu goes on when it may not raise a limit. */
 		if (what && strncmp(what, "rlimit:", strlen("rlimit:")) != 0) {
 			(void)snprintf(ret, room, "%.*s",
 				       (int)(line + len - what), what);
@@ -133,7 +135,7 @@ void criu_reason(const char *text, char *ret, size_t room)
 	}
 }
 
-/* The error of a criu that ended with `status`, by its log and what it printed. */
+/* Set the error of a criu that ended with `status`, from its log or its output. */
 static int set_criu_error(const struct criu_job *j, const char *what,
 			  int status, const struct buf *printed,
 			  struct error *err)
@@ -193,7 +195,7 @@ int criu_check_file(const char *name, struct error *err)
 
 /* --------------------------------------------------------------------------- run --- */
 
-/* "Version: 4.2.1\n..." */
+/* Copy the number from "Version: 4.2.1\n...". */
 static int parse_version(const struct buf *out, char ret[CRIU_VERSION_MAX],
 			 struct error *err)
 {
@@ -258,7 +260,7 @@ int criu_dump(const struct criu_job *j, pid_t pid, struct error *err)
 	return status ? set_criu_error(j, "dump", status, &out, err) : 0;
 }
 
-/* The number that criu wrote, of a child of ours that is alive; else 0. */
+/* The process number in the file that criu wrote, if it is a live child of ours; else 0. */
 static pid_t read_child(const char *pidfile)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -274,7 +276,7 @@ static pid_t read_child(const char *pidfile)
 		       : 0;
 }
 
-/* The first process of a namespace: with it all in it end. */
+/* Kill the first process of a PID namespace, which ends all processes in it. */
 static void end_child(pid_t pid)
 {
 	AUTO_CLOSE int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -286,7 +288,7 @@ static void end_child(pid_t pid)
 	(void)waitpid(pid, NULL, WNOHANG);
 }
 
-/* Our main thread's children, which is the one that adopts: "12 34 ". */
+/* List the children of the main thread, which adopts orphans, as "12 34 ". */
 static int read_children(struct buf *ret, struct error *err)
 {
 	char path[64];
@@ -308,7 +310,8 @@ static bool has_number(const struct buf *list, const char *number, size_t len)
 	return false;
 }
 
-/* A criu that was killed leaves what it had begun to restore to us. */
+/* Kill our children that were not there `before`: processes that a killed criu had started to
+ * restore. */
 static void end_new_children(const struct buf *before)
 {
 	AUTO_BUF now = BUF_INIT;
@@ -357,14 +360,14 @@ static int restore_once(const struct criu_job *j, const char *pidfile,
 int criu_restore(const struct criu_job *j, const char *pidfile, int output_fd,
 		 pid_t *ret, struct error *err)
 {
-	/* criu closes what it does not know, but what it is told of. */
+	/* criu closes unknown descriptors in low numbers, so the log gets a high one. */
 	AUTO_CLOSE int fd = fcntl(output_fd, F_DUPFD, INHERIT_FD_MIN);
 	int rc;
 
 	if (fd < 0)
 		return error_errno(err, errno, "dup");
-	/* The process is criu's child, and ours when criu has ended; so its number is
-	 * nobody else's until we have waited for it. */
+	/* criu's child becomes ours when criu ends, so its number cannot be reused before we wait
+	 * for it. */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
 		return error_errno(err, errno, "become a reaper");
 	rc = restore_once(j, pidfile, fd, ret, err);

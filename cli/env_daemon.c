@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A daemon has a log and a lock in a folder that is its user's alone.  It inherits the
- * lock, which is free again when it and all that it started have ended, whoever they are
- * the children of by then.
+ * A daemon has a log and a lock in a folder that only its user may enter.  The daemon inherits the
+ * lock, so the lock is released when the daemon and all its descendants have ended, whichever
+ * process has adopted them.
  */
 #include "cli/env_daemon.h"
 
@@ -102,7 +102,7 @@ static char *usual_dir(void)
 		       : path;
 }
 
-/* Made when it is not there; else it has to be ours, and nobody else's to write to. */
+/* Open the folder, created if missing; an existing one must be ours and not writable by others. */
 static int open_dir(const char *path, int *ret, struct error *err)
 {
 	struct stat st;
@@ -164,7 +164,7 @@ static bool is_dumped(const struct env_daemons *d, const char *name)
 	return false;
 }
 
-/* The ordinary way. */
+/* Start the daemon without dump or restore. */
 static int start_anew(struct daemon_start *s, const struct env_daemons *d,
 		      struct error *err)
 {
@@ -189,7 +189,7 @@ static int start_one(struct daemon_start *s, const struct env_daemons *d,
 	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK)
 			return error_errno(err, errno, "lock it");
-		s->pid = -1; /* it runs already */
+		s->pid = -1; /* another run started it, and it still runs */
 		return daemon_wait_ready(s, err);
 	}
 	if (is_dumped(d, s->name)) {

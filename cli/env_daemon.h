@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Daemons of an environment: started on each node once what they are of is in place. */
+/* Daemons of an environment: started on each node once the environment is in place. */
 #ifndef BOOTSEER_CLI_ENV_DAEMON_H
 #define BOOTSEER_CLI_ENV_DAEMON_H
 
@@ -7,35 +7,35 @@
 
 #include "envcache/catalog.h"
 
-/* As options say it; all is borrowed, lists end with NULL and may be NULL. */
+/* Options of daemons.  All is borrowed; lists end with NULL and may be NULL. */
 struct env_daemons {
 	char **commands; /* NAME=COMMAND */
 	char **ready;    /* NAME=COMMAND: succeeds once the daemon is ready */
-	char *dir;       /* of logs and locks; NULL: the usual place */
-	int64_t timeout; /* ns, for each to be ready */
-	/* Names of those that are dumped, and restored where there is a dump. */
+	char *dir;       /* of logs and locks; NULL: the default folder */
+	int64_t timeout; /* nanoseconds for each daemon to get ready */
+	/* Names of daemons to dump, or to restore where a dump exists. */
 	char **dumped;
-	int64_t dump_timeout; /* ns, for a dump and for a restore */
-	bool quiet;           /* say nothing of dumps when all goes well */
+	int64_t dump_timeout; /* nanoseconds for a dump, and for a restore */
+	bool quiet;           /* print nothing about dumps that succeed */
 };
 
-/* The place of daemons; all is borrowed. */
+/* The environment that daemons are started in; all is borrowed. */
 struct env_daemons_at {
-	struct env_catalog *catalog; /* NULL where there is none */
-	/* The snapshot in the targets, or NULL: they have none's content. */
+	struct env_catalog *catalog; /* NULL: no catalog */
+	/* The snapshot restored in the targets; NULL: the targets were not restored. */
 	const struct env_snapshot *snap;
 };
 
-/* -EINVAL: a name is none, comes twice, or has no daemon; what is dumped has to say when it
- * is ready. */
+/* -EINVAL: a name is malformed, occurs twice, or belongs to no daemon; or a daemon to be dumped
+ * has no ready command. */
 int env_daemons_check(const struct env_daemons *d,
 		      struct error *err) MUST_CHECK;
 
 /*
- * Start each, in their order, by the shell, in a session of its own, and wait until it is
- * ready.  One that runs already, from a start before, is left as it is.  Those to be
- * dumped are restored, or dumped once they are ready; a line says why not.  Fails with the
- * first that cannot be started, ends or is not ready in time; the message names its log.
+ * Start the daemons in order, each by the shell in its own session, and wait until each is ready.
+ * A daemon that still runs from an earlier start is left running.  Daemons to be dumped are
+ * restored, or dumped once ready; if that fails, a line says why.  Returns the error of the first
+ * daemon that cannot be started, ends or is not ready in time; the message names its log.
  */
 int env_daemons_start(const struct env_daemons *d,
 		      const struct env_daemons_at *at,

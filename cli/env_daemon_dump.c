@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A dump is a folder that criu writes.  It is captured and restored as an environment is,
- * with a key of its own: what the daemon is, of which environment, and on nodes of which
- * kind.  It is the memory of a process, so the folder is there only while it is written
- * or read, for root alone.
+ * A dump is a folder that criu writes.  It is captured and restored like an environment, under a
+ * key of its own: the daemon, its environment, and the kind of node.  As it holds the memory of a
+ * process, the folder exists only while it is written or read, and only root may enter it.
  */
 #include "cli/env_daemon_dump.h"
 
@@ -22,17 +21,19 @@
 #include "common/fs.h"
 #include "common/progress.h"
 
-#define OTHERS_NS (120 * NS_PER_S) /* for one that restores there */
+/* how long to wait for another process that restores there */
+#define OTHERS_NS (120 * NS_PER_S)
 
 #define LEASE_MS 15000
-#define PROBE_MS 30000                /* for `criu check` */
-#define OUTPUT_FILE "bootseer-output" /* in the folder: criu_job.output */
+#define PROBE_MS 30000 /* for `criu check` */
+/* file in the folder with criu_job.output */
+#define OUTPUT_FILE "bootseer-output"
 
 struct daemon_dump {
 	struct daemon_start *s;
 	const struct env_daemons *d;
 	const struct env_daemons_at *at;
-	struct env_targets target; /* the folder */
+	struct env_targets target; /* the dump's folder */
 	struct env_key key;
 	struct criu_job job; /* borrows from the members below */
 	char *log, *pidfile, *output_path;
@@ -136,7 +137,7 @@ static int prepare_dump(struct daemon_dump *u, struct error *err)
 
 /* ------------------------------------------------------------------------- restore --- */
 
-/* Read the log's name in the process that was dumped. */
+/* Read the name that the log had in the dumped process. */
 static int read_output(struct daemon_dump *u, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -160,8 +161,8 @@ static int restore_process(struct daemon_dump *u, struct error *err)
 	return rc < 0 ? rc : daemon_adopt(u->s, pid, err);
 }
 
-/* Check that the restored daemon is ready: it was when it was dumped, so one that is not
- * has not survived that, and would not anywhere else. */
+/* Check that the restored daemon is ready.  It was ready when dumped; if it is not now, the dump
+ * is bad on any node, and the snapshot is marked bad. */
 static int check_restored(struct daemon_dump *u,
 			  const struct env_snapshot *snap, struct error *err)
 {
@@ -171,12 +172,12 @@ static int check_restored(struct daemon_dump *u,
 	u->s->deadline_ns = clock_now_ns() + u->d->dump_timeout;
 	u->s->limit = "--daemon-snapshot-timeout";
 	rc = daemon_wait_ready(u->s, err);
-	/* A process that ended well went to the background, and is not there. */
+	/* A first process that ended well left a background process, which cannot be found here. */
 	if (rc == 0 && u->s->pidfd < 0)
 		rc = error_set(err, ECHILD, "it has ended");
 	if (rc == 0)
 		return 0;
-	/* A node that lacks what the look takes says nothing of the dump. */
+	/* A node without the resources to run the check proves nothing about the dump. */
 	if (rc != -ECHILD && rc != -ETIMEDOUT)
 		return error_wrap(err, rc, "restored");
 	(void)gethostname(host, sizeof(host) - 1);
@@ -224,7 +225,7 @@ static int dump_process(struct daemon_dump *u, struct error *err)
 	return rc < 0 ? rc : criu_dump(&u->job, u->s->pid, err);
 }
 
-/* Nobody else may read what a store keeps as files. */
+/* Store the dump such that other users cannot read its files in the store. */
 static int keep_dump(struct daemon_dump *u, const struct env_scan *before,
 		     struct env_snapshot *ret, struct error *err)
 {
@@ -242,7 +243,7 @@ static int keep_dump(struct daemon_dump *u, const struct env_scan *before,
 	return rc;
 }
 
-/* Does it go on as before?  criu has stopped it, run code in it and let it go. */
+/* Check that the daemon still works after the dump: criu stopped it and ran code inside it. */
 static int check_dumped(struct daemon_dump *u, struct error *err)
 {
 	int rc;
@@ -255,7 +256,7 @@ static int check_dumped(struct daemon_dump *u, struct error *err)
 	return rc < 0 ? error_wrap(err, rc, "after the dump") : 0;
 }
 
-/* Fails when the daemon was broken by it, only. */
+/* Dump the daemon; fails only when that broke the daemon. */
 static int dump_daemon(struct daemon_dump *u, struct error *err)
 {
 	AUTO(env_scan) before = NULL;
@@ -284,7 +285,7 @@ static int dump_daemon(struct daemon_dump *u, struct error *err)
 	return 0;
 }
 
-/* Dump by turns: one node dumps, and the others go on, as theirs runs. */
+/* Dump only if this node gets the turn; other nodes' daemons just go on. */
 static int dump_by_turn(struct daemon_dump *u, struct error *err)
 {
 	const struct env_turn_options opts = { .ttl_ms = LEASE_MS,
@@ -300,7 +301,7 @@ static int dump_by_turn(struct daemon_dump *u, struct error *err)
 		say_daemon(u, "is not dumped", why.msg);
 	if (rc < 0 || kind != ENV_TURN_MINE)
 		return 0;
-	/* The dump may have been made just before the turn was ours. */
+	/* Another node may have stored the dump just before this one got the turn. */
 	rc = env_catalog_get(u->at->catalog, &u->key.digest, &snap, &why);
 	if (rc == 0)
 		env_snapshot_fini(&snap);
@@ -325,8 +326,8 @@ int daemon_start_dumped(struct daemon_start *s, const struct env_daemons *d,
 		rc = restore_dump(&u, &snap, err);
 		env_snapshot_fini(&snap);
 	} else if (rc == -ENOENT) {
-		/* Before a restore it would take longer than that: a dump of this kernel
-		 * and this criu says enough. */
+		/* Only checked before a dump: it takes longer than a restore, and a dump made by
+		 * this kernel and criu is proof enough. */
 		rc = criu_check(PROBE_MS, err);
 		if (rc == 0)
 			rc = daemon_spawn_alone(s, err);

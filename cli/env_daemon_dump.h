@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Process snapshots: a daemon that is restored from a dump instead of being started. */
+/* Process snapshots: daemons restored from a dump instead of being started. */
 #ifndef BOOTSEER_CLI_ENV_DAEMON_DUMP_H
 #define BOOTSEER_CLI_ENV_DAEMON_DUMP_H
 
@@ -7,10 +7,9 @@
 #include "cli/env_daemon_start.h"
 
 /*
- * Restore the daemon from the dump that is of it here; where there is none, start it so
- * that it can be dumped, and dump it, one node for all.  0: it runs and is ready, dumped or
- * not.  Otherwise `err` says why it has to be started the ordinary way, after
- * daemon_kill().
+ * Restore the daemon from its dump; if there is none, start it in a form that can be dumped, and
+ * dump it (one node for all).  Returns 0 when it runs and is ready, whether or not it was dumped.
+ * Otherwise `err` says why it has to be started without dumps, after daemon_kill().
  */
 int daemon_start_dumped(struct daemon_start *s, const struct env_daemons *d,
 			const struct env_daemons_at *at,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * criu dumps the first process of the namespace with the daemon.  So it is small, has no
- * descriptor but the daemon's log, and waits in a system call that may be interrupted.
+ * criu dumps the namespace's first process with the daemon.  So that process is small, has no
+ * descriptor but the daemon's log, and waits in an interruptible system call.
  */
 #include "cli/env_daemon_init.h"
 
@@ -30,8 +30,8 @@ static void begin_daemon(const char *command)
 	_exit(STATUS_NOT_FOUND);
 }
 
-/* Blocked: the kernel throws away a signal to the first process of a namespace that
- * neither takes nor blocks it. */
+/* The signals to wait for.  They must be blocked: the kernel drops signals to a namespace's first
+ * process that it neither handles nor blocks. */
 static void watched_signals(sigset_t *ret)
 {
 	static const int watched[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
@@ -42,7 +42,7 @@ static void watched_signals(sigset_t *ret)
 		(void)sigaddset(ret, watched[i]);
 }
 
-/* Take in all that have ended.  True: none is left, or the daemon failed. */
+/* Reap all children that have ended.  True: no child is left, or the daemon failed. */
 static bool reap_children(pid_t *daemon, int *ret_status)
 {
 	int status;
@@ -66,7 +66,7 @@ int daemon_init_main(const char *command)
 	pid_t daemon;
 	sigset_t set;
 
-	/* Its session has to be one of the namespace's. */
+	/* The session must be one of this namespace, or criu cannot dump it. */
 	if (getpid() != 1 || setsid() < 0)
 		return STATUS_CANNOT_RUN;
 	(void)prctl(PR_SET_NAME, "bootseer-init");
@@ -80,8 +80,8 @@ int daemon_init_main(const char *command)
 	while (!reap_children(&daemon, &status)) {
 		int sig = sigwaitinfo(&set, NULL);
 
-		/* The first process of a daemon that went to the background has ended,
-		 * and all that is left gets the signal. */
+		/* If the daemon went to the background, its first process has ended, and all
+		 * remaining processes get the signal. */
 		if (sig > 0 && sig != SIGCHLD)
 			(void)kill(daemon ? daemon : -1, sig);
 	}
@@ -95,7 +95,7 @@ int daemon_watch_main(const char *pidfd, const char *pidfile)
 
 	(void)setsid();
 	(void)prctl(PR_SET_NAME, "bootseer-watch");
-	/* Without a deadline: it is there as long as the daemon. */
+	/* Wait without a deadline, as long as the daemon lives. */
 	do
 		n = poll(&p, 1, -1);
 	while (n < 0 && errno == EINTR);

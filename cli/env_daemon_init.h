@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Processes that `bootseer env run` leaves of a daemon that is in a PID namespace: the
- * first process of the namespace, and the one that holds the daemon's lock. Both are this
- * program, run anew, so that nothing of what `env run` knew is in their memory.
+ * Helper processes that `bootseer env run` leaves for a daemon in a PID namespace: the namespace's
+ * first process, and the holder of the daemon's lock.  Both execute this program anew, so that
+ * none of `env run`'s memory is in them.
  */
 #ifndef BOOTSEER_CLI_ENV_DAEMON_INIT_H
 #define BOOTSEER_CLI_ENV_DAEMON_INIT_H
 
-/* First words; "bootseer --daemon-init COMMAND", "bootseer --daemon-watch FD PIDFILE". */
+/* First arguments: "bootseer --daemon-init COMMAND", "bootseer --daemon-watch FD PIDFILE". */
 #define DAEMON_INIT "--daemon-init"
 #define DAEMON_WATCH "--daemon-watch"
 
 /*
- * Run `command` by the shell in a session of its own, pass on to it the signals that end
- * or wake daemons, and take in what its processes leave.  Ends with it when it fails, and
- * all in the namespace with it; else when none is left.
+ * Run `command` by the shell in its own session, pass signals on to it, and reap its orphans.
+ * Ends when the command fails, which ends all processes of the namespace; else when none is left.
  */
 int daemon_init_main(const char *command);
 
-/* Wait for the end of the process that the pidfd is of, and remove the file with its
- * number.  What else is open, the lock, is held until then. */
+/* Wait for the process of the pidfd to end, then remove the file with its number.  Inherited
+ * descriptors (the daemon's lock) stay open until then. */
 int daemon_watch_main(const char *pidfd, const char *pidfile);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An ordinary daemon holds its lock itself.  One that may be dumped holds none, as criu
- * hangs at the restore of a lock: another process, which is not in its namespace, has it
- * until the namespace ends.
+ * An ordinary daemon holds its lock itself.  A daemon that may be dumped must not, as criu hangs
+ * when it restores a lock: a process outside its namespace holds the lock until the namespace
+ * ends.
  */
 #include "cli/env_daemon_start.h"
 
@@ -23,13 +23,13 @@
 #include "common/clock.h"
 #include "common/fs.h"
 
-#define LOOK_MS 100 /* between two looks whether it is ready */
+#define LOOK_MS 100 /* pause between two checks for readiness */
 #define SELF "/proc/self/exe"
 
 /* ------------------------------------------------------------------------ processes --- */
 
-/* Close all descriptors but these, in ascending order: a reader of a pipe of ours waits
- * for its end. */
+/* Close all descriptors but these, which are in ascending order; a pipe left open would keep its
+ * reader waiting for the end. */
 static void close_others(const int *kept, size_t n)
 {
 	unsigned int from = 3;
@@ -54,7 +54,7 @@ static void reset_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* No input; output to `fd`. */
+/* Set stdin to /dev/null, and stdout and stderr to `fd`. */
 static void set_files(int fd)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -94,8 +94,8 @@ int daemon_spawn(struct daemon_start *s, struct error *err)
 
 /* ------------------------------------------------------------------- in a namespace --- */
 
-/* criu opens the log again by the flags that it had, and by a link in /proc, which
- * O_NOFOLLOW does not let it. */
+/* Reopen the log without O_NOFOLLOW: criu reopens it with the flags that it had, through a link in
+ * /proc. */
 static void set_log(const struct daemon_start *s)
 {
 	char path[40];
@@ -132,7 +132,8 @@ static void watch_main(const struct daemon_start *s, const char *pidfile)
 	_exit(127);
 }
 
-/* The number, and the process that holds the lock, for as long as the daemon lives. */
+/* Write the daemon's number to a file, and start the process that holds the lock while the daemon
+ * lives. */
 static int watch_daemon(struct daemon_start *s, struct error *err)
 {
 	char number[16];
@@ -169,8 +170,8 @@ int daemon_adopt(struct daemon_start *s, pid_t pid, struct error *err)
 
 int daemon_spawn_alone(struct daemon_start *s, struct error *err)
 {
-	/* Its clocks go on where they were when it is restored on a node that was
-	 * started at another time: timers, and what a program waits for. */
+	/* A time namespace lets the clocks go on from their values after a restore on a node that
+	 * booted at another time; timers depend on that. */
 	struct clone_args how = { .flags = CLONE_NEWPID | CLONE_NEWTIME,
 				  .exit_signal = SIGCHLD };
 	long pid;
@@ -187,21 +188,22 @@ int daemon_spawn_alone(struct daemon_start *s, struct error *err)
 
 /* ---------------------------------------------------------------------------- ready --- */
 
-/* Wait a moment for its end.  One that ends well may have gone to the background. */
+/* Wait a moment for the first process to end.  If it ends well, the daemon may be in the
+ * background. */
 static int look_for_end(struct daemon_start *s, struct error *err)
 {
 	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
 	siginfo_t ended = { .si_code = 0 };
 	int status;
 
-	/* poll() passes over a descriptor of -1, and waits all the same. */
+	/* poll() ignores a descriptor of -1, but still waits for the timeout. */
 	if (poll(&p, 1, LOOK_MS) <= 0)
 		return 0;
 	if (waitid(P_PID, (id_t)s->pid, &ended, WEXITED | WNOWAIT) < 0)
 		return error_errno(err, errno, "wait for it");
 	(void)close(s->pidfd);
 	s->pidfd = -1;
-	/* Its number stays taken: that is its group's, which may have to be killed. */
+	/* Do not reap it: its number is that of its process group, which may have to be killed. */
 	s->is_behind = ended.si_code == CLD_EXITED && ended.si_status == 0;
 	if (s->is_behind)
 		return 0;
@@ -235,8 +237,7 @@ int daemon_wait_ready(struct daemon_start *s, struct error *err)
 			 s->limit);
 }
 
-/* Kill a daemon that is not ready in time: it ends with all of its session's group, or of
- * its namespace. */
+/* Kill a daemon that is not ready in time, with its process group or its namespace. */
 void daemon_kill(struct daemon_start *s)
 {
 	if (s->pidfd < 0 && !s->is_behind)

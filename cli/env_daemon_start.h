@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A daemon of `bootseer env run`: its process, and whether it is ready. */
+/* Start a daemon of `bootseer env run` and check whether it is ready. */
 #ifndef BOOTSEER_CLI_ENV_DAEMON_START_H
 #define BOOTSEER_CLI_ENV_DAEMON_START_H
 
@@ -12,35 +12,37 @@
 #define DAEMON_NAME_MAX 64
 
 struct daemon_start {
-	const char *command, *ready; /* borrowed; no `ready`: at once */
+	const char *command, *ready; /* borrowed; `ready` NULL: ready at once */
 	char name[DAEMON_NAME_MAX + 1];
 	const char *dir; /* borrowed */
-	char *log;       /* its path */
+	char *log;       /* path of its log */
 	int log_fd, lock_fd;
-	pid_t pid; /* child of ours; -1: it ran before */
-	int pidfd; /* -1: it has ended well, and left others behind */
-	/* The process is the first of a PID namespace, and all in that end with it. */
+	pid_t pid; /* child of ours; -1: it was running before */
+	int pidfd; /* -1: the first process ended well and left others in
+	            * the background */
+	/* The process is the first of a PID namespace, whose processes end with it. */
 	bool in_namespace;
-	bool is_behind; /* it went to the background; its first process is not reaped */
-	int64_t deadline_ns; /* to be ready; CLOCK_MONOTONIC */
-	const char *limit;   /* borrowed: the option that says the deadline */
+	bool is_behind;      /* in the background; its first process has ended
+	                 * and is not reaped */
+	int64_t deadline_ns; /* for being ready; time of CLOCK_MONOTONIC */
+	const char *limit;   /* borrowed: the option that sets the deadline */
 };
 
-/* Start it by the shell, in a session of its own. */
+/* Start the daemon by the shell, in a session of its own. */
 int daemon_spawn(struct daemon_start *s, struct error *err) MUST_CHECK;
 
-/* Start it in a PID namespace and a time namespace of its own, without the lock, as a dump
- * has it. */
+/* Start the daemon in its own PID and time namespace, without the lock, so that it can be
+ * dumped. */
 int daemon_spawn_alone(struct daemon_start *s, struct error *err) MUST_CHECK;
 
-/* `pid` is a child of ours that was made before: the first of a PID namespace. */
+/* Take over `pid`, an existing child of ours that is the first process of a PID namespace. */
 int daemon_adopt(struct daemon_start *s, pid_t pid,
 		 struct error *err) MUST_CHECK;
 
-/* Wait for it, at most until the deadline.  -ECHILD: it has ended; -ETIMEDOUT. */
+/* Wait until the daemon is ready.  -ECHILD: it has ended; -ETIMEDOUT: the deadline passed. */
 int daemon_wait_ready(struct daemon_start *s, struct error *err) MUST_CHECK;
 
-/* End it, with its process group or its namespace. */
+/* Kill the daemon with its process group or its namespace. */
 void daemon_kill(struct daemon_start *s);
 
 #endif

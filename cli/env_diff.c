@@ -10,7 +10,7 @@
 #include "common/progress.h"
 #include "envcache/diff.h"
 
-/* As diff(1) has them. */
+/* Exit statuses, as diff(1) has them. */
 #define EXIT_DIFFERS 1
 #define EXIT_TROUBLE 2
 
@@ -64,7 +64,7 @@ static const char *type_of(const struct env_thing *t)
 
 /* ------------------------------------------------------------------------ for people --- */
 
-/* "12 B" of a file, else the type. */
+/* Print a file's size ("12 B"), or else the type. */
 static void print_thing(const struct env_thing *t)
 {
 	char bytes[PROGRESS_BYTES_MAX];
@@ -78,7 +78,7 @@ static void print_time(const struct env_thing *t)
 	printf("%" PRId64 ".%09" PRIu32, t->mtime, t->mtime_nsec);
 }
 
-/* A stranger's text: one line, nothing for the terminal. */
+/* Print a text from strangers on one line, with control characters escaped. */
 static void print_escaped(const char *p)
 {
 	for (; *p; p++)
@@ -169,7 +169,7 @@ static void print_sum(const struct env_diff *d)
 
 struct env_diff_printer {
 	struct env_diff diff;
-	bool is_second; /* of the array, or a later one */
+	bool is_second; /* a comma is needed before the next element */
 };
 
 static json_t *json_thing(const struct env_thing *t)
@@ -215,7 +215,7 @@ static json_t *json_members(const struct env_difference *d)
 	return list;
 }
 
-/* Print a difference, one at a time: there may be millions. */
+/* Print one difference at a time: there may be millions, too many for one JSON tree. */
 static int print_json(void *arg, const struct env_difference *d,
 		      struct error *err)
 {
@@ -262,7 +262,7 @@ static int match_artifact(void *arg, const struct digest *key,
 	return 0;
 }
 
-/* By its key, or by the digest of its artifact. */
+/* Find a snapshot by its key, or by the digest of its artifact. */
 static int get_snapshot(struct object_store *s, const char *text,
 			struct env_snapshot *ret, struct error *err)
 {

@@ -45,11 +45,11 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* A collection, and how many snapshots had which fate. */
+/* State of a collection; n[] counts the snapshots by fate. */
 struct env_gc_run {
 	const struct env_gc_config *config;
-	json_t *list; /* NULL: lines are printed */
-	bool is_full; /* memory was short for the list */
+	json_t *list; /* NULL: print lines instead */
+	bool is_full; /* no memory was left for the list */
 	uint64_t n[ENV_GC_FATES];
 };
 
@@ -101,7 +101,7 @@ static void note_fate(void *arg, const struct env_gc_told *t)
 		r->is_full = true;
 }
 
-/* "3 snapshots stay: WHY"; nothing of none. */
+/* Print "3 snapshots stay: WHY"; nothing if the count is 0. */
 static void print_stay(uint64_t n, const char *noun, const uint64_t *size,
 		       const char *why)
 {
@@ -167,8 +167,8 @@ static int print_json(const struct env_gc_run *r, const struct env_gc *gc,
 	return 0;
 }
 
-/* A full store takes no object that would tell the time: of our clock a day less removes
- * nothing too early. */
+/* Get the store's time by writing an object.  A full or read-only store refuses it; then use our
+ * clock less a day, so that nothing is removed too early. */
 static int ask_time(struct object_store *s, int64_t *ret_ms, struct error *err)
 {
 	int rc = object_store_now(s, ret_ms, err);
@@ -215,7 +215,7 @@ static int run_env_gc(const void *config, char **args, struct error *err)
 			 ? error_nomem(err)
 			 : env_store_open(&c->access, args[0], &s, err);
 
-	/* Nothing is put there to be told the time of what is removed if. */
+	/* A dry run writes nothing, so it uses our own clock, not the store's. */
 	gc.now_ms = clock_wall_ms();
 	if (rc == 0 && !c->dry_run)
 		rc = ask_time(s, &gc.now_ms, err);

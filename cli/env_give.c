@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Blocks for unpacking.  bootseerd puts what is asked for into a file, which root reads where
- * it is; a container is sent the bytes by `env socket`, which asks in its place.
+ * Blocks for unpacking an environment. bootseerd writes requested blocks into a file, which root
+ * reads directly; a container gets the bytes from `env socket`, which sends its requests to
+ * bootseerd.
  */
 #include "cli/env_give.h"
 
@@ -25,23 +26,29 @@
 
 #define OPEN_MS 60000
 #define LEAVE_MS 10000
-#define READ_S 30 /* a question that takes longer is asked of the store */
+/* seconds for a reply; then the blocks are read from the store instead */
+#define READ_S 30
 #define ROOM 65536
-#define FILES 3 /* meta, map, blocks: in this order */
+/* the metadata file, the map and the file of blocks, in this order */
+#define FILES 3
 
 struct env_give {
 	struct env_giver base;
-	struct node_client *node; /* or NULL, and */
+	struct node_client *node; /* connection to bootseerd, or NULL: the
+	                           * next member is used */
 	int pod;
-	int blocks; /* of root; -1: they come by the socket */
-	char name[ENV_MOUNT_NAME_ROOM]; /* of bootseerd's, for root; "": none */
-	char *socket;                   /* bootseerd's, or NULL */
+	int blocks; /* file of blocks, for root; -1: blocks come by the
+	             * socket */
+	char name[ENV_MOUNT_NAME_ROOM]; /* name of bootseerd's mount, for
+	                                 * root; "": none */
+	char *socket;                   /* path of bootseerd's socket; may
+	                                 * be NULL */
 };
 
 /* ------------------------------------------------------------------------ bytes --- */
 
-/* No descriptor of the node's is given to a container: its root could open what one leads to
- * for writing, or keep what it takes. */
+/* Send the content, not a descriptor: a container's root could reopen a node's file for writing
+ * through it, or keep its disk space occupied. */
 static int send_bytes(int fd, int file, uint64_t size, struct error *err)
 {
 	off_t at = 0;
@@ -84,7 +91,7 @@ static int receive_bytes(int fd, void *buf, size_t len, struct error *err)
 	return 0;
 }
 
-/* As a file of this process alone. */
+/* Receive a file's content into an anonymous file of this process. */
 static int receive_file(int fd, const json_t *size, int *ret, struct error *err)
 {
 	json_int_t len = json_is_integer(size) ? json_integer_value(size) : -1;
@@ -113,7 +120,7 @@ static void close_files(int files[FILES])
 			(void)close(steal_fd(&files[k]));
 }
 
-/* Open the files that bootseerd's answer names. */
+/* Open the files that bootseerd's reply names. */
 static int open_files(const json_t *reply, int ret[FILES], struct error *err)
 {
 	static const char *const keys[FILES] = { "meta", "map", "blocks" };
@@ -187,8 +194,8 @@ static int env_give_some(struct env_giver *base, const struct env_range *e,
 
 /* ------------------------------------------------------------------ open and close --- */
 
-/* By a connection of its own: that of the reads, or of the open, may have been lost, and what
- * was opened with it.  Whatever comes of it, bootseerd finds out by itself. */
+/* Tell bootseerd to close the environment, over a new connection, as the old one may have failed.
+ * Errors do not matter: bootseerd also notices by itself. */
 static void leave_node(struct env_give *g)
 {
 	struct error ignored = ERROR_INIT;
@@ -293,7 +300,7 @@ int env_give_order(const struct env_mount_job *job, struct error *err)
 	struct env_giver *g = NULL;
 	int rc = env_give_open(job, &g, err);
 
-	/* bootseerd ends by itself what nobody asks for. */
+	/* With the name cleared, closing does not end it: bootseerd ends it when no reads come. */
 	if (rc == 0)
 		container_of(g, struct env_give, base)->name[0] = '\0';
 	env_give_close(g);
@@ -311,7 +318,7 @@ static uint64_t sum_of(const json_t *at)
 	return sum;
 }
 
-/* Answer one question of the container. -ECONNRESET: it left. */
+/* Answer one request of the container.  -ECONNRESET: it closed the connection. */
 static int answer_one(const struct node_options *node, int fd, int blocks,
 		      const char *name, unsigned int seconds, struct error *err)
 {
@@ -320,8 +327,8 @@ static int answer_one(const struct node_options *node, int fd, int blocks,
 	AUTO_BUF line = BUF_INIT;
 	int rc;
 
-	/* A container that is silent ends by the deadline of the line, which gives its
-	 * name back. */
+	/* alarm() ends this process if the container stays silent; bootseerd then closes the
+	 * environment. */
 	(void)alarm(2 * seconds);
 	rc = env_pod_read(fd, seconds, &line, err);
 	if (rc < 0)
@@ -345,7 +352,7 @@ static int answer_one(const struct node_options *node, int fd, int blocks,
 	return rc;
 }
 
-/* Sizes, then the bytes themselves. */
+/* Send the sizes, then the content of metadata and map. */
 static int send_metadata(int fd, const int files[FILES], struct error *err)
 {
 	AUTO_JSON *sizes = NULL;
@@ -371,7 +378,7 @@ int env_give_serve(const struct node_options *node, int fd, json_t *params,
 	int files[FILES] = { -1, -1, -1 };
 	int rc;
 
-	/* SIGPIPE is sendfile(2)'s, which can be told no otherwise. */
+	/* sendfile(2) has no flag against SIGPIPE. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	rc = node_ask(node, "environment.open", params, &reply, err);
 	if (rc == 0)

@@ -5,7 +5,7 @@
 
 #include "cli/env_give.h"
 
-/* Whatever else failed is tried again when it is known what is wanted. */
+/* Only a timeout of the store is kept; other errors are retried once the key is known. */
 static void note_hang(struct env_guess *g, int rc, const struct error *why)
 {
 	if (rc == -ETIMEDOUT)
@@ -46,7 +46,8 @@ static void *guess_main(void *arg)
 		return NULL;
 	g->job.snap = &g->snap;
 	(void)!env_give_open(&g->job, &g->giver, &g->why_not_given);
-	/* Others who restore there are not waited for: there is time for that later. */
+	/* Do not wait for other processes that restore there: if the guess is right there is time
+	 * for that later. */
 	if (atomic_load(&g->stop))
 		return NULL;
 	q.giver = g->giver;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A restore that is begun before it is known that it is the right one: beside the look at all
- * names of a system, which the key is of and which takes as long as half of the fetching.
- * What was fetched is used when the key is that of the guess, and dropped else.
+ * A restore that starts from a guessed key.  It runs while the real key is computed, which lists
+ * all files of the system and takes half as long as the fetching.  The fetched data is used if the
+ * guess was right, and dropped otherwise.
  */
 #ifndef BOOTSEER_CLI_ENV_GUESS_H
 #define BOOTSEER_CLI_ENV_GUESS_H
@@ -12,37 +12,39 @@
 #include "common/thread.h"
 
 struct env_guess {
-	/* The beginner's; all is borrowed, and not used otherwise until
-	 * env_guess_settle(). */
+	/* Set by the caller; all is borrowed, and not used elsewhere until env_guess_settle(). */
 	struct env_catalog *catalog;
 	const struct env_key *near;
-	struct env_mount_job job; /* where; bootseerd may give the blocks */
-	/* Its own. */
+	struct env_mount_job job; /* where to restore; bootseerd may provide
+	                           * the blocks */
+	/* Private. */
 	struct thread thread;
 	bool is_begun;
 	atomic_bool stop;
-	atomic_bool
-		has_snap; /* what follows is set, and `catalog` is free again */
+	atomic_bool has_snap; /* the members below are set, and `catalog` may be
+		           * used elsewhere */
 	struct env_snapshot snap;
 	struct env_giver *giver;
-	struct error why_not_given;      /* code 0: nothing failed */
-	struct env_restoring *restoring; /* NULL: it failed; once joined */
-	struct error hangs; /* why the store is not asked again; once joined */
+	struct error why_not_given;      /* why `giver` is NULL; code 0: no
+	                                  * error */
+	struct env_restoring *restoring; /* NULL: the restore failed; valid
+	                                  * after the thread was joined */
+	struct error hangs; /* timeout of the store, so that it is not asked
+	                     * again; valid after the join */
 };
 
-/* When it cannot be begun there is none. */
+/* Start the guess; if that fails there simply is none. */
 void env_guess_begin(struct env_guess *g);
-/* The key is known: a guess of another one, or that is not made yet, is dropped. */
+/* Call when the key is known: a guess of another key, or one without a snapshot yet, is dropped. */
 void env_guess_settle(struct env_guess *g, const struct digest *key);
-/* Wait for what was begun of `snap`, and have it: the caller ends it, while `g` lives.  NULL:
+/* Wait for the restore of `snap` and take it; the caller has to end it while `g` lives.  NULL:
  * there is none. */
 struct env_restoring *env_guess_take(struct env_guess *g,
 				     const struct env_snapshot *snap);
-/* Nothing is left of it, nor in the targets; one that was dropped, or is zero, is no matter. */
+/* Drop the guess and all that it restored.  May be called twice, or on a zeroed struct. */
 void env_guess_drop(struct env_guess *g);
-/* Check the store after a guess that was dropped, or that env_guess_take() has nothing
- * of: a store that did not answer it in time would be waited for twice. -ETIMEDOUT; 0: it
- * may be asked. */
+/* Check whether the store answered during a guess that was dropped or failed.  -ETIMEDOUT: it did
+ * not, so do not wait for it again; 0: it may be asked. */
 int env_guess_check_store(const struct env_guess *g,
 			  struct error *err) MUST_CHECK;
 

@@ -47,7 +47,7 @@ static void print_item(const struct env_item *it)
 	       it->shown ? it->shown : hex);
 }
 
-/* "file requirements.txt", or "image" alone, of which there is one. */
+/* Print "file requirements.txt", or just "image", as there is only one. */
 static void print_item_name(const struct env_item *it)
 {
 	printf("%s%s%s: ", it->kind, *it->name ? " " : "", it->name);
@@ -73,7 +73,8 @@ static void print_difference(void *arg, const struct env_item *a,
 	else if (!a)
 		puts("only in the snapshot's key");
 	else if (strcmp(a->kind, "base") == 0)
-		/* Digests would tell nobody anything, and of the snapshot no more is kept. */
+		/* Digests would mean nothing to a reader, and the snapshot only keeps the digest
+		 * of its base. */
 		puts("in the targets is not what was there before the "
 		     "snapshot's command ran; in which paths, is not kept");
 	else if (a->shown && b->shown)
@@ -126,7 +127,7 @@ static int show_key(const struct env_key_config *c, const struct env_key *key,
 	return c->against ? compare(c, key, err) : 0;
 }
 
-/* Without the files that the store says the command makes itself. */
+/* Gather the inputs, without the files that the store lists as made by the command itself. */
 static int find_inputs(const struct env_key_config *c, struct env_work *w,
 		       struct error *err)
 {

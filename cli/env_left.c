@@ -22,7 +22,7 @@ void env_left_adopt(bool is_on)
 	(void)prctl(PR_SET_CHILD_SUBREAPER, is_on);
 }
 
-/* The process's name, and that it has not ended. */
+/* Get the process's name.  False: the process has ended. */
 static bool is_alive(pid_t pid, char ret_name[64])
 {
 	AUTO_BUF text = BUF_INIT;

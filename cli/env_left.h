@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Processes that a command leaves behind: a snapshot has files only, so they are not there
- * where it is restored. */
+/* Processes that a command leaves running: a snapshot only has files, so these processes will be
+ * missing where it is restored. */
 #ifndef BOOTSEER_CLI_ENV_LEFT_H
 #define BOOTSEER_CLI_ENV_LEFT_H
 
@@ -16,12 +16,12 @@ struct env_left {
 	size_t n;
 };
 
-/* While it is on, processes whose parent ends become this process's own. */
+/* Turn adoption on or off: orphaned descendants become children of this process. */
 void env_left_adopt(bool is_on);
-/* Those that live now; none where the kernel keeps no list of them. */
+/* List our children that run now; empty where the kernel has no such list. */
 void env_left_list(struct env_left *ret);
-/* Their number and names, "2 processes (redis-server, sleep)", of those in `was` that live
- * still: a helper of our own does not last from one look to the next.  0: none. */
+/* Describe those of `was` that still run: "2 processes (redis-server, sleep)".  Checking twice
+ * skips our own helpers, which are short-lived.  Returns their number. */
 size_t env_left_describe(const struct env_left *was, char ret[ENV_LEFT_ROOM]);
 
 #endif

@@ -22,7 +22,7 @@ static const struct option_spec options[] = {
 
 struct env_ls {
 	struct env_catalog *catalog;
-	json_t *list; /* NULL: lines are printed */
+	json_t *list; /* NULL: print lines instead */
 };
 
 static json_t *json_snapshot(const struct env_snapshot *s,
@@ -50,7 +50,7 @@ static json_t *json_snapshot(const struct env_snapshot *s,
 			 m->is_bad ? m->bad_why : NULL);
 }
 
-/* A server may have put bytes into the message that are no UTF-8. */
+/* Make the message UTF-8 first: a server may have put other bytes into it. */
 static json_t *json_unreadable(const char *hex, struct error why)
 {
 	json_t *text = json_string(why.msg);

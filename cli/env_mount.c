@@ -16,7 +16,8 @@
 #include "common/fs.h"
 #include "common/json.h"
 
-#define CALL_MS 60000 /* then the snapshot is unpacked */
+/* timeout of calls to bootseerd; then the snapshot is unpacked instead */
+#define CALL_MS 60000
 
 int env_mount_choose_name(char ret[ENV_MOUNT_NAME_ROOM], struct error *err)
 {
@@ -29,7 +30,7 @@ int env_mount_choose_name(char ret[ENV_MOUNT_NAME_ROOM], struct error *err)
 	return 0;
 }
 
-/* Nobody has to be told that nothing is where nothing was promised. */
+/* If no socket was named and none exists, the error has no message: that is normal. */
 int env_node_connect(const char *socket, uint32_t timeout_ms,
 		     struct node_client **ret, struct error *err)
 {
@@ -64,13 +65,13 @@ static int check_joined(const struct env_mount_job *job, const char *source,
 	int rc = job->check ? job->check->is_good(job->check, err) : 0;
 	struct error why = ERROR_INIT;
 
-	/* Processes that the check has started may work in it still. */
+	/* Unmount; processes that the check started may still use the mount, and then it stays. */
 	if (rc < 0 && env_part_all(source, &why) < 0)
 		error_wrap(err, rc, "what was mounted stays (%.100s)", why.msg);
 	return rc;
 }
 
-/* Begin a mount that is not confirmed: after a kill the next run takes it away. */
+/* Mark the mount as unconfirmed: if this process is killed, the next run removes the mount. */
 static int begin_unconfirmed(const char *work, char **ret_path, int *ret,
 			     struct error *err)
 {
@@ -131,7 +132,8 @@ static int mount_by(struct node_client *c, struct env_mount_job *job,
 				 "bootseerd does not say where it mounted it");
 	(void)snprintf(source, sizeof(source), ENV_MOUNT_PREFIX "%s", name);
 	rc = join_and_check(job, source, mounted, err);
-	if (rc < 0) /* whatever comes of it, bootseerd finds out by itself */
+	if (rc < 0) /* an error here does not matter: bootseerd notices by
+	             * itself */
 		(void)!node_ask_on(c, "environment.umount",
 				   json_pack("{s:s}", "name", name), NULL,
 				   NULL);

@@ -6,7 +6,7 @@
 #include "envcache/join.h"
 #include "envcache/restore.h"
 
-/* Overlays of environments are named this and 32 hex digits. */
+/* Source name of an environment's overlay: this prefix and 32 hex digits. */
 #define ENV_MOUNT_PREFIX "bootseer-env:"
 
 #define ENV_MOUNT_NAME_ROOM 33
@@ -14,20 +14,21 @@
 int env_mount_choose_name(char ret[ENV_MOUNT_NAME_ROOM],
 			  struct error *err) MUST_CHECK;
 
-/* To bootseerd at `socket`, or where it usually is; calls have `timeout_ms`.  -ENOENT with an
- * empty message: there is none for us. */
+/* Connect to bootseerd at `socket`, or at its usual path; calls time out after `timeout_ms`.
+ * -ENOENT with an empty message: no bootseerd is there, and none was asked for. */
 struct node_client;
 int env_node_connect(const char *socket, uint32_t timeout_ms,
 		     struct node_client **ret, struct error *err) MUST_CHECK;
 
 struct env_mount_job {
-	const char *socket; /* NULL: of the environment, else the usual place */
+	const char *socket; /* NULL: $BOOTSEER_SOCKET, else the usual path */
 	const char *store;  /* URL */
 	const struct env_snapshot *snap;
 	const struct env_targets *targets;
 	struct env_restore_check *check; /* or NULL */
-	int64_t others_ns; /* until when one that restores there is waited for */
-	/* Set: bootseerd has it, whatever became of the mount. */
+	int64_t others_ns; /* deadline to wait for another process that
+	                    * restores there */
+	/* Set if bootseerd answered, whether or not the mount succeeded. */
 	bool is_answered;
 	/* Set: nothing is to be unpacked at the targets, either. */
 	bool is_over;

@@ -15,7 +15,7 @@
 
 #define CALL_S 90
 
-/* The next byte: 1; 0: the other end left; or -errno. */
+/* Read the next byte.  Returns 1; 0: the peer closed the connection; or -errno. */
 static int read_byte(int fd, int64_t deadline_ns, char *ret)
 {
 	for (;;) {
@@ -117,7 +117,8 @@ int env_pod_call(int fd, const char *method, json_t *params,
 
 	if (rc == 0)
 		rc = env_pod_write(fd, &line, &untaken);
-	/* A server that takes no question may have said why before it left. */
+	/* A server that refuses requests may have sent the reason before it closed the
+	 * connection. */
 	if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET)
 		rc = env_pod_read(fd, seconds, &line, err);
 	if (rc < 0 && untaken.code)
@@ -135,8 +136,8 @@ json_t *env_snapshot_params(const char *url, const struct env_snapshot *snap)
 
 	digest_format(&snap->key.digest, key);
 	digest_format(&snap->manifest, manifest);
-	/* A bootseerd that looks in no second folder refuses shared packs, so of a snapshot
-	 * without them nothing is said. */
+	/* A bootseerd that does not know shared packs refuses this member, so it is only sent when
+	 * true. */
 	return json_pack("{s:s, s:s, s:s, s:s, s:o*}", "store", url, "folder",
 			 snap->folder, "key", key, "manifest", manifest,
 			 "shared_packs", snap->is_shared ? json_true() : NULL);

@@ -83,7 +83,7 @@ static int order_fetch(const struct env_prefetch_config *c, const char *url,
 	return 0;
 }
 
-/* As the node's own bootseerd is asked for it, of others. */
+/* Send other nodes the request that this node's own bootseerd would get. */
 static int order_of_nodes(const struct env_prefetch_config *c, const char *url,
 			  const struct env_snapshot *snap, struct error *err)
 {

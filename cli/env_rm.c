@@ -27,7 +27,8 @@ static int run_env_rm(const void *config, char **args, struct error *err)
 		struct digest d;
 
 		rc = env_catalog_find(o.catalog, *key, &d, err);
-		/* Blobs of a capture that was killed have no index. */
+		/* A capture that was killed leaves blobs without an index; they are found by the
+		 * full key. */
 		if (rc == -ENOENT && strlen(*key) == ENV_KEY_HEX - 1) {
 			char text[DIGEST_STR_MAX];
 

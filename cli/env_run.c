@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `bootseer env run`: a set-up command, or the snapshot of what it would do.  Whatever
- * fails on the way to the snapshot is said in one line, and the command is run.  Steps are in
- * files of their own (env_run.h); here each is given what those before it found.
+ * `bootseer env run`: run a set-up command, or restore the snapshot of its results.  An error on
+ * the way to the snapshot is reported in one line, and the command is run.  The steps are in files
+ * of their own (env_run.h); here each step gets the results of those before.
  */
 #include <errno.h>
 #include <signal.h>
@@ -150,7 +150,7 @@ static void say_line(const char *line)
 	fprintf(stderr, "bootseer env run: %s\n", line);
 }
 
-/* With its daemons, where it is good. */
+/* End with the command's status.  If it succeeded, start its daemons first. */
 static void end_command(struct env_run *r, int status)
 {
 	const struct env_daemons_at at = { r->store.at.catalog, r->now };
@@ -173,7 +173,7 @@ static void end_command(struct env_run *r, int status)
 	exit(EXIT_FAILURE);
 }
 
-/* As if BootSeer were not there; but nothing of it is to be in what others capture. */
+/* Run the command without BootSeer, and mark its changes so that no capture includes them. */
 static void run_plain(struct env_run *r, const char *why)
 {
 	struct error err = ERROR_INIT;
@@ -198,7 +198,7 @@ static void run_plain(struct env_run *r, const char *why)
 
 /* ------------------------------------------------------------------------ look up --- */
 
-/* Say what the command depends on and nobody can tell: it is not in the key. */
+/* Warn about dependencies of the command that cannot be determined, and so are not in the key. */
 static void say_unknown(const struct env_inputs *in)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -219,7 +219,8 @@ static void say_unknown(const struct env_inputs *in)
 		text.data);
 }
 
-/* `holder` is what another node, or whoever may write to the store, says. */
+/* Report that another node is waited for.  `holder` is a text from that node, so it may be
+ * anything. */
 static void say_waits(void *arg, const char *holder)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -235,7 +236,7 @@ static void say_waits(void *arg, const char *holder)
 		env_run_say_wait(arg, text.data);
 }
 
-/* 1: there is a snapshot; 0: this process has the turn to make it. */
+/* Look the key up. 1: there is a snapshot; 0: this process has the turn to make it. */
 static int look_up(struct env_run *r, struct env_turn **ret_turn,
 		   struct env_snapshot *ret, struct error *err)
 {
@@ -264,9 +265,9 @@ static int look_up(struct env_run *r, struct env_turn **ret_turn,
 
 /* --------------------------------------------------------------- run, and capture --- */
 
-/* The end of the command. */
+/* How the command ended. */
 struct ran {
-	int status;           /* wait(2)'s */
+	int status;           /* as wait(2) has it */
 	int told;             /* the signal by which it was told to end, or 0 */
 	struct env_left left; /* processes that it left */
 };
@@ -290,7 +291,7 @@ static int run_command(const struct env_run_key *k, struct ran *ret,
 	return rc;
 }
 
-/* Processes of the command that go on are said: others do not have what runs here. */
+/* Warn about processes that the command left running: nodes that restore do not get them. */
 static void say_left(const struct env_left *left)
 {
 	char what[ENV_LEFT_ROOM];
@@ -303,8 +304,8 @@ static void say_left(const struct env_left *left)
 			what, n > 1 ? "are" : "is", n > 1 ? "them" : "it");
 }
 
-/* The service says nothing of files that a command makes, and nobody else is believed beside
- * it: NULL. */
+/* The store to take notes of self-made files from.  NULL with a service: it has no such notes, and
+ * a store beside it is not trusted. */
 static struct object_store *notes_of(const struct env_run_store *s)
 {
 	return s->at.client ? NULL : s->at.store;
@@ -327,7 +328,7 @@ static int check_ran(const struct env_run *r, int told, struct error *err)
 					   notes_of(&r->store), err);
 }
 
-/* 1: *ret is what the command changed; 0: another captor was first. */
+/* Capture the changes. 1: *ret is the snapshot; 0: another process published one first. */
 static int capture_changes(const struct env_run *r, struct env_snapshot *ret,
 			   struct error *err)
 {
@@ -349,7 +350,8 @@ static int capture_changes(const struct env_run *r, struct env_snapshot *ret,
 	return 1;
 }
 
-/* Run the command, and keep what it changed for others.  Ends the turn.  1: *ret is that. */
+/* Run the command, capture its changes for other nodes, and end the turn. 1: *ret is the
+ * snapshot. */
 static int run_and_capture(struct env_run *r, struct env_turn *turn,
 			   int *ret_status, struct env_snapshot *ret,
 			   struct error *err)
@@ -371,7 +373,8 @@ static int run_and_capture(struct env_run *r, struct env_turn *turn,
 			fprintf(stderr, "bootseer env run: not captured: %s\n",
 				why.msg);
 	}
-	/* Others that wait would fail one after the other. */
+	/* After a failure the turn is not passed on: the nodes that wait would fail one after the
+	 * other. */
 	env_turn_end(turn, kept < 0);
 	*ret_status = ran.status;
 	return rc < 0 ? rc : kept > 0;
@@ -379,7 +382,8 @@ static int run_and_capture(struct env_run *r, struct env_turn *turn,
 
 /* ---------------------------------------------------------------------------- all --- */
 
-/* Its threads take no signals: the command is to have them. */
+/* Open the store with all signals blocked, so that its threads get none: signals are for the
+ * command. */
 static int open_store(const struct env_run_config *c, struct env_opened *ret,
 		      struct error *err)
 {
@@ -394,7 +398,7 @@ static int open_store(const struct env_run_config *c, struct env_opened *ret,
 	return rc;
 }
 
-/* 1: *ret is in the targets. */
+/* Find the key, then restore or run. 1: the snapshot *ret is in the targets. */
 static int take_steps(struct env_run *r, int *ret_status,
 		      struct env_snapshot *ret, struct error *err)
 {
@@ -438,8 +442,8 @@ static int run_env_run(const void *config, char **args, struct error *err)
 	int status = EXIT_SUCCESS, rc;
 
 	env_signals_take();
-	/* A URL that is wrong is wrong however often it is tried: that is told, and a
-	 * store that is down is not. */
+	/* A malformed URL is a mistake of the user, so it ends the run; a store that does not
+	 * answer does not. */
 	if (open_store(c, &r.store.at, &r.store.away) == -EINVAL) {
 		say_line(r.store.away.msg);
 		exit(EXIT_USAGE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The steps of `bootseer env run`, each with what it needs and what it finds.  env_run.c takes
- * them in their order; when one fails, the command is run as if BootSeer were not there.
+ * The steps of `bootseer env run`, each with its parameters and results. env_run.c calls them in
+ * order; when one fails, the command is run without BootSeer.
  *
  *   env_run_key.c         key: what the command depends on, and the targets as they are
  *   envcache/catalog.h    look up: the snapshot of the key,
@@ -31,53 +31,58 @@ struct env_run_config {
 	bool unpack, quiet;
 };
 
-/* The key of a command, and that its targets are ours. */
+/* The key of a command, and the lock of its targets. */
 struct env_run_key {
 	struct env_work work;
-	int64_t deadline_ns; /* until when others are waited for */
+	int64_t deadline_ns; /* until when to wait for other processes */
 	bool quiet;
 	struct env_key key;
-	struct env_key near; /* without a base; where nobody named targets */
-	int lock;            /* of the targets, env_lock_take(); or -1 */
-	bool is_others;      /* some were another's when we looked at them */
-	bool is_within; /* which runs us, and does not touch them meanwhile */
+	struct env_key near; /* key without a base, to guess the snapshot
+	                      * by; used if no targets were named */
+	int lock;            /* of the targets, from env_lock_take(); or -1 */
+	bool is_others;      /* another process had the lock when the key
+	                      * was computed */
+	bool is_within;      /* the lock is held by our caller, which does not
+	                 * touch the targets */
 };
 
 /* The store of the snapshots. */
 struct env_run_store {
 	struct env_opened at;
-	int64_t ttl; /* ns; a snapshot that is older is made anew; 0: none is */
-	struct error away; /* why it is not asked; code 0: it may be */
+	int64_t ttl;       /* ns; older snapshots are made anew; 0: no limit */
+	struct error away; /* error of a store that is not used any more;
+	                    * code 0: none */
 };
 
 /* ---- the steps ---- */
 
-/* Find the key, and begin to fetch a guess meanwhile where nobody named targets. */
+/* Compute the key.  If no targets were named, fetch a guessed snapshot meanwhile. */
 int env_run_find_key(struct env_run_key *k, struct env_run_store *s,
 		     struct env_guess *g, struct error *err) MUST_CHECK;
-/* Keep others from working on the targets until this process ends; where one had to be
- * waited for, the key is found anew.  1: the one that was waited for has done the same, and
- * *ret is what it did. */
+/* Lock the targets until this process ends.  After waiting for another process, the key is
+ * computed again. 1: that process did the same work, and its snapshot is *ret. */
 int env_run_take_targets(struct env_run_key *k, struct env_run_store *s,
 			 struct env_guess *g, struct env_snapshot *ret,
 			 struct error *err) MUST_CHECK;
 
-/* Have the right to make the snapshot.  1: another node has made it, *ret. */
+/* Get the turn to make the snapshot.  1: another node has made it, *ret. */
 int env_run_take_turn(const struct env_run_store *s, const struct digest *key,
 		      const struct env_turn_options *opts,
 		      struct env_turn **ret_turn, struct env_snapshot *ret,
 		      struct error *err) MUST_CHECK;
 
-/* How snapshots are put into place. */
+/* Parameters of a restore. */
 struct env_run_restore {
-	struct env_mount_job job;      /* where; without snapshot and check */
-	const struct env_opened *at;   /* the job's store */
-	struct env_smoke_check verify; /* of what is there then */
-	bool may_mount;                /* else it is unpacked */
+	struct env_mount_job job;      /* where to restore; snapshot and
+	                                * check are not set */
+	const struct env_opened *at;   /* the opened store of the job */
+	struct env_smoke_check verify; /* check of the restored environment */
+	bool may_mount;                /* false: always unpack */
 	bool quiet;
 };
-/* Put it into place, and return 1; `is_there`: another process of this system has.  `g` may
- * have begun to.  *ret_is_bad: nobody can use it, so it is made anew only when it was removed. */
+/* Restore `snap` and return 1; `is_there`: another process of this system has restored it already.
+ * `g` may have started the restore. *ret_is_bad: no node can use the snapshot, so it is only made
+ * anew after it was removed. */
 int env_run_restore(const struct env_run_restore *q, struct env_guess *g,
 		    const struct env_snapshot *snap, bool is_there,
 		    bool *ret_is_bad, struct error *err) MUST_CHECK;
@@ -90,22 +95,23 @@ struct env_run {
 	struct env_run_store store;
 	struct env_guess guess;
 	struct env_run_restore restore;
-	const struct env_snapshot *now; /* in the targets; NULL: none is */
-	/* The snapshot is damaged or bad, so the command is run until it is removed. */
+	const struct env_snapshot *now; /* the snapshot in the targets;
+	                                 * NULL: none */
+	/* The snapshot is bad on all nodes, so the command runs until the snapshot is removed. */
 	bool is_bad_for_all;
 };
 
-/* Fetch what the targets lack, run the command, add what is new.  A failure is the
- * command's: it could not be run. */
+/* Fetch what the targets lack, run the command, and publish its new files.  Fails only if the
+ * command could not be run. */
 int env_run_merge(struct env_run *r, int *ret_status,
 		  struct error *err) MUST_CHECK;
 
-/* For the log of a job that says its name; others have nobody who reads it. */
+/* Log a stage, if this run belongs to a named job; otherwise the line has no reader. */
 void env_run_say_stage(const char *name, enum stage_ev ev, int64_t status);
-/* Say that the snapshot was captured or restored (`what`), in the time since `begun_ns`. */
+/* Report that the snapshot was captured or restored (`what`), with the time since `begun_ns`. */
 void env_run_say_done(const char *what, const struct env_snapshot *s,
 		      int64_t begun_ns);
-/* For how long something is waited for at most, so that nobody takes it for a hang. */
+/* Report what is waited for and how long at most, so that the wait is not taken for a hang. */
 void env_run_say_wait(const struct env_run_key *k, const char *what);
 void env_run_note_name(const struct env_run *r);
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The key of the command, and that nobody else works on its targets. */
+/* Compute the command's key, and keep other processes off its targets. */
 #include <errno.h>
 #include <string.h>
 
 #include "cli/env_run.h"
 #include "envcache/lock.h"
 
-/* The service says nothing of them, and nobody else is believed beside it. */
+/* May the store be asked for notes of files that the command makes itself?  Not beside a service,
+ * which has no such notes, and beside which the store is not trusted. */
 static bool may_ask_made(const struct env_run_key *k,
 			 const struct env_run_store *s)
 {
@@ -18,7 +19,7 @@ static bool may_ask_made(const struct env_run_key *k,
 	return has_file && !k->work.made && !s->away.code && !s->at.client;
 }
 
-/* Without the files that it makes itself. */
+/* Find the inputs, without the files that the command makes itself. */
 static int find_first_inputs(struct env_run_key *k, struct env_run_store *s,
 			     struct error *err)
 {
@@ -27,14 +28,14 @@ static int find_first_inputs(struct env_run_key *k, struct env_run_store *s,
 
 	if (rc < 0 || !may_ask_made(k, s))
 		return rc;
-	/* A store that is away would be waited for again. */
+	/* A store that timed out is not asked again. */
 	if (env_work_find_made(&k->work, s->at.store, &why) == -ETIMEDOUT)
 		s->away = why;
 	return k->work.made ? env_work_find_inputs(&k->work, err) : 0;
 }
 
-/* The snapshot that this command had last is fetched beside the look at the names.  Its folders
- * are made in the system's, where another command's capture would see them. */
+/* Start to fetch the snapshot that this command used last, while all names are listed.  The fetch
+ * makes folders in the system, which a capture by another command would include. */
 static int guess_snapshot(struct env_run_key *k, const struct env_run_store *s,
 			  struct env_guess *g, struct error *err)
 {
@@ -55,7 +56,8 @@ int env_run_find_key(struct env_run_key *k, struct env_run_store *s,
 				      k->deadline_ns, err);
 	if (rc == 0 && k->lock < 0 && !k->is_within)
 		k->is_others = !env_lock_try(&k->work.targets, &k->lock);
-	/* A half restored target may be of the one that has them: we look anew after it. */
+	/* A half-restored target may belong to the process that has the lock; after waiting for
+	 * it, the key is computed again. */
 	if (rc == 0 && !k->is_others)
 		rc = env_recover(&k->work.targets, k->deadline_ns, err);
 	if (rc == 0)
@@ -69,7 +71,7 @@ int env_run_find_key(struct env_run_key *k, struct env_run_store *s,
 	if (rc < 0)
 		return rc;
 	env_guess_settle(g, &k->key.digest);
-	/* A store that the guess has waited for in vain is waited for no more. */
+	/* If the guess waited for the store in vain, do not wait for it again. */
 	(void)!env_guess_check_store(g, &s->away);
 	return 0;
 }
@@ -86,7 +88,7 @@ static void say_works(void *arg)
 			     "waiting for its end");
 }
 
-/* The process that was waited for may have done the same: 1, and what it did. */
+/* Has the process that was waited for done the same work?  Then 1, and its snapshot. */
 static int find_done(struct env_run_key *k, const struct env_run_store *s,
 		     struct env_snapshot *ret, struct error *err)
 {
@@ -109,7 +111,7 @@ static int find_done(struct env_run_key *k, const struct env_run_store *s,
 	return rc;
 }
 
-/* The command finds what another has done to the targets meanwhile. */
+/* Compute the key again: the other process has changed the targets meanwhile. */
 static int find_key_anew(struct env_run_key *k, struct env_run_store *s,
 			 struct env_guess *g, struct env_snapshot *ret,
 			 struct error *err)
@@ -125,14 +127,15 @@ static int find_key_anew(struct env_run_key *k, struct env_run_store *s,
 	return rc < 0 ? rc : env_run_find_key(k, s, g, err);
 }
 
-/* Two commands that change targets at once would each capture half of the other's files. */
+/* Lock the targets: of two commands that change them at once, each would capture some of the
+ * other's files. */
 int env_run_take_targets(struct env_run_key *k, struct env_run_store *s,
 			 struct env_guess *g, struct env_snapshot *ret,
 			 struct error *err)
 {
 	int rc;
 
-	/* Another descriptor of the lock, closed, would give it up. */
+	/* A second descriptor of the lock must not be opened: closing it would release the lock. */
 	if (k->lock >= 0)
 		return 0;
 	rc = env_lock_take(&k->work.targets, k->deadline_ns, say_works, k,

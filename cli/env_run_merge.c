@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `bootseer env run --merge`: a cache that all nodes share.  What it has and this node lacks
- * is put into the targets, the command is run, and what is new in the targets then is added.
+ * `bootseer env run --merge`: a cache that all nodes share.  Fetch the cached files that this node
+ * lacks, run the command, and add the files that are new in the targets to the cache.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static int find_key(struct env_run_key *k, struct error *err)
 	return rc < 0 ? rc : env_work_key(&k->work, &k->key, err);
 }
 
-/* 1: *ret is what the store has of the cache. */
+/* Get the cache's snapshot from the store.  1: it is in *ret. */
 static int get_snapshot(struct env_run *r, struct env_snapshot *ret,
 			struct error *err)
 {
@@ -39,7 +39,8 @@ static void say_works(void *arg)
 			      "waiting for its end");
 }
 
-/* Several processes of a node begin at once: the first one fetches, the others find it. */
+/* Fetch the cache.  Of several processes that start on a node, the first fetches, and the others
+ * find the files. */
 static int fetch_cache(struct env_run *r, struct error *err)
 {
 	struct env_run_key *k = &r->key;
@@ -58,7 +59,8 @@ static int fetch_cache(struct env_run *r, struct error *err)
 			env_run_note_name(r);
 		env_snapshot_fini(&snap);
 	}
-	/* The command may take days, and others of the node run theirs beside it. */
+	/* Release the lock: the command may take days, and other commands of the node run
+	 * meanwhile. */
 	if (k->lock >= 0)
 		(void)close(steal_fd(&k->lock));
 	return rc;
@@ -94,7 +96,7 @@ static int take_turn(struct env_run *r, struct env_turn **ret,
 		       : rc;
 }
 
-/* Nobody can restore it, so what is here takes its place. */
+/* A damaged cache cannot be restored, so it is replaced by the files of this node. */
 static void say_damage(const struct error *why)
 {
 	fprintf(stderr,
@@ -103,7 +105,7 @@ static void say_damage(const struct error *why)
 		why->msg);
 }
 
-/* Publish the union of what is here and `has`, which may be NULL. */
+/* Publish the union of the files here and those of `has`, which may be NULL. */
 static int publish_union(struct env_run *r, const struct env_snapshot *has,
 			 struct error *err)
 {
@@ -136,7 +138,7 @@ static int publish_union(struct env_run *r, const struct env_snapshot *has,
 	return 0;
 }
 
-/* 1: the turn is needed, as there is something that the store lacks. */
+/* Add new files to the cache. 1: the store lacks some, and the turn is needed to add them. */
 static int add_once(struct env_run *r, bool has_turn, struct error *err)
 {
 	struct env_snapshot snap;
@@ -144,7 +146,7 @@ static int add_once(struct env_run *r, bool has_turn, struct error *err)
 	int found = get_snapshot(r, &snap, err), rc;
 
 	if (found == -EBADMSG) {
-		/* Its index is none, and nothing of it can be found. */
+		/* The index is damaged, so none of the cached files can be found. */
 		if (!has_turn)
 			return 1;
 		say_damage(err);
@@ -166,10 +168,10 @@ static int add_once(struct env_run *r, bool has_turn, struct error *err)
 	return rc;
 }
 
-/* The targets, or the store, may have changed while the union was made. */
+/* Repeated if the targets, or the store, change while the union is made. */
 #define ATTEMPTS 3
 
-/* Most nodes of a job compile the same, and have nothing to add when the first has. */
+/* Most nodes of a job compile the same, and have nothing to add once the first node did. */
 static int add_to_cache(struct env_run *r, struct error *err)
 {
 	struct env_turn *turn = NULL;

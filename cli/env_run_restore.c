@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A snapshot is put into place: by a mount where bootseerd makes one, else by unpacking it. */
+/* Restore a snapshot: by a mount that bootseerd makes if possible, else by unpacking it. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -7,8 +7,8 @@
 #include "cli/env_run.h"
 #include "common/clock.h"
 
-/* A bootseerd that did not mount the snapshot gives its blocks unless it is not there, or has
- * not the store. */
+/* After a failed mount, may bootseerd still provide blocks?  Not if it is away, too old, or may
+ * not use the store. */
 static bool may_give(int code)
 {
 	static const int no[] = { ENOENT,    ECONNREFUSED, ECONNRESET,
@@ -20,14 +20,14 @@ static bool may_give(int code)
 	return true;
 }
 
-/* The system's folders get what is written to them, whoever writes it. */
+/* The system's folders are never mounted over: all processes write to them. */
 static bool may_mount(const struct env_run_restore *q)
 {
 	return q->may_mount && !q->job.targets->is_usual;
 }
 
-/* Where bootseerd should mount it and does not, a line says why.  True: there is nothing to
- * unpack, as it is mounted, or must not be (`rc`). */
+/* Try to mount; if bootseerd should mount and does not, a line says why.  True: do not unpack, as
+ * the snapshot is mounted or must not be restored (`rc`). */
 static bool try_mount(struct env_mount_job job, int *ret_rc, bool *ret_gives,
 		      struct error *err)
 {
@@ -46,8 +46,8 @@ static bool try_mount(struct env_mount_job job, int *ret_rc, bool *ret_gives,
 	return false;
 }
 
-/* An older bootseerd has no such blocks, and nobody expects any; and one that did not mount the
- * snapshot has said why. */
+/* Report an error of getting blocks from bootseerd.  Silent for an older bootseerd, which has no
+ * such blocks, and if the reason was reported with the mount. */
 static void say_given(const struct env_run_restore *q,
 		      const struct env_giver *g, const struct error *why)
 {
@@ -60,7 +60,7 @@ static void say_given(const struct env_run_restore *q,
 			why->msg);
 }
 
-/* Bootseerd brings blocks, where there is one; the store has the rest. */
+/* Unpack with blocks from bootseerd, if it provides them; the rest comes from the store. */
 static int unpack_snapshot(const struct env_run_restore *q,
 			   const struct env_mount_job *job, bool gives,
 			   struct error *err)
@@ -78,7 +78,8 @@ static int unpack_snapshot(const struct env_run_restore *q,
 	return rc;
 }
 
-/* 1: what the guess has begun is in place, or `rc` is why not; 0: it has begun nothing. */
+/* Finish the restore that the guess started. 1: done, with the result in `rc`; 0: the guess had
+ * not started this one. */
 static int end_guess(const struct env_run_restore *q, struct env_guess *g,
 		     const struct env_mount_job *job, int *ret_rc,
 		     struct error *err)
@@ -92,7 +93,7 @@ static int end_guess(const struct env_run_restore *q, struct env_guess *g,
 	return begun || *ret_rc < 0;
 }
 
-/* 1: it was there already. */
+/* Restore the snapshot.  1: it was in place already. */
 static int put_snapshot(const struct env_run_restore *q, struct env_guess *g,
 			const struct env_mount_job *job, const char **ret_how,
 			struct error *err)
@@ -109,7 +110,7 @@ static int put_snapshot(const struct env_run_restore *q, struct env_guess *g,
 		       : unpack_snapshot(q, job, gives, err);
 }
 
-/* Others must not restore what was found bad here. */
+/* Mark the snapshot bad, so that other nodes do not restore it. */
 static void mark_bad(struct env_catalog *c, const struct env_snapshot *snap,
 		     const char *why)
 {
@@ -132,7 +133,8 @@ int env_run_restore(const struct env_run_restore *q, struct env_guess *g,
 
 	job.snap = snap;
 	job.check = smoke.command ? &smoke.base : NULL;
-	/* That there was no snapshot before must not pass for why it is not mounted. */
+	/* Clear the error of the first look-up, so that it is not reported as the reason for not
+	 * mounting. */
 	*err = (struct error)ERROR_INIT;
 	env_run_say_stage("env.restore", STAGE_BEGIN, STAGE_NONE);
 	rc = env_catalog_check_bad(catalog, snap, err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lines that the steps of `env run` say, and small things that several do. */
+/* Messages of `env run`'s steps, and small helpers of several steps. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "common/progress.h"
 #include "profiler/emit/emit.h"
 
-/* For the log of a job that says its name; others have nobody who reads it. */
+/* Log a stage, if this run belongs to a named job; otherwise the line has no reader. */
 void env_run_say_stage(const char *name, enum stage_ev ev, int64_t status)
 {
 	AUTO_BUF line = BUF_INIT;

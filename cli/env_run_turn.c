@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The turn to make the snapshot of a key is taken, where no other node makes it. */
+/* Get the turn to make a key's snapshot, or the snapshot if another node has made it. */
 #include <errno.h>
 
 #include "cli/env_run.h"
@@ -19,7 +19,8 @@ int env_run_take_turn(const struct env_run_store *s, const struct digest *key,
 		return rc;
 	switch (kind) {
 	case ENV_TURN_MINE:
-		/* The snapshot may have been made just before the turn was ours. */
+		/* Another node may have published the snapshot just before this process got the
+		 * turn. */
 		rc = env_catalog_get_fresh(s->at.catalog, key, s->ttl, ret,
 					   NULL);
 		if (rc > 0)

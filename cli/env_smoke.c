@@ -20,7 +20,7 @@ static void smoke_main(const char *command, pid_t parent)
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* All that it starts ends with it. */
+	/* Its own process group, so that it can be killed with all that it starts. */
 	if (getppid() != parent || setpgid(0, 0) < 0 || dup2(fd, 0) < 0 ||
 	    dup2(fd, 1) < 0)
 		_exit(126);
@@ -31,7 +31,7 @@ static void smoke_main(const char *command, pid_t parent)
 	_exit(127);
 }
 
-/* A test that cannot be run here says nothing of the snapshot. */
+/* Judge the test's result.  Unless it ran and failed here, nothing is known about the snapshot. */
 static int judge_status(int status, struct error *err)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -50,7 +50,7 @@ static int judge_status(int status, struct error *err)
 				   WTERMSIG(status));
 }
 
-/* Did it end in time? */
+/* Wait for the test's end.  False: the deadline passed. */
 static bool wait_for_end(int fd, int64_t deadline_ns)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The smoke test of an environment: does it work here? */
+/* The smoke test of an environment: does it work on this node? */
 #ifndef BOOTSEER_CLI_ENV_SMOKE_H
 #define BOOTSEER_CLI_ENV_SMOKE_H
 
@@ -7,13 +7,13 @@
 
 #include "envcache/restore.h"
 
-/* Run the words of `command` by the shell, without input or output but standard error,
- * and end it at the deadline (CLOCK_MONOTONIC).  -ECANCELED: it failed; the message has
- * how.  Other errors: it could not be run. */
+/* Run `command` by the shell, with only stderr for output, and kill it at the deadline
+ * (CLOCK_MONOTONIC).  -ECANCELED: the test failed; the message says how.  Other errors: it could
+ * not be run. */
 int env_smoke_run(const char *command, int64_t deadline_ns,
 		  struct error *err) MUST_CHECK;
 
-/* The test as a restore asks for it: what failed is bad elsewhere, too. */
+/* The test as the check of a restore: a failure counts for all nodes. */
 struct env_smoke_check {
 	struct env_restore_check base; /* env_smoke_is_good() */
 	const char *command;           /* borrowed; NULL: there is no test */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `bootseer env socket`: a socket for the containers of one pod, by which bootseerd's
- * environments are mounted at their targets.  One process without threads listens; each
- * connection has a child, which ends by an alarm whatever happens to it.
+ * `bootseer env socket`: a socket in a pod, by which its containers have bootseerd mount
+ * environments at their targets.  A single-threaded process listens; each connection has a child
+ * process, which an alarm ends in any case.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,11 +33,13 @@
 #include "net/shortage.h"
 
 #define CHILDREN_MAX 4
-#define ASK_S 5      /* for the question to be said */
-#define MOUNT_S 75   /* with ASK_S: before the asker gives up, and unpacks it */
-#define ANSWER_S 120 /* for all else */
-#define KEEP_S 3700  /* a --verify may take an hour */
-#define BURST 16     /* questions at once; then one in RATE_NS */
+#define ASK_S 5 /* for the client to send its request */
+/* with ASK_S less than the client's timeout, after which it unpacks itself */
+#define MOUNT_S 75
+#define ANSWER_S 120 /* for all other replies */
+/* for the client's check, as a --verify may take an hour */
+#define KEEP_S 3700
+#define BURST 16 /* requests at once; then one per RATE_NS */
 #define RATE_NS NS_PER_S
 #define TARGETS_MAX 64
 #define TARGET_MAX 4095
@@ -60,18 +62,19 @@ struct pod_question {
 
 struct pod_socket {
 	const struct env_socket_config *cfg;
-	int dir; /* that of the operand */
+	int dir; /* the folder DIR of the operand */
 	char *list;
 	int listener, signals;
 	unsigned int n_children;
 	int64_t tokens, counted_ns;
 	struct accept_shortage shortage;
-	int64_t short_until_ns; /* of descriptors, or of memory */
+	int64_t short_until_ns; /* until when no client is accepted, as
+	                         * descriptors or memory ran out */
 };
 
 /* ----------------------------------------------------------------------- question --- */
 
-/* Absolute, and without anything that is not a name. */
+/* Is it an absolute path without "." , ".." and empty components? */
 static bool is_plain_path(const char *p)
 {
 	size_t len = strlen(p);
@@ -168,7 +171,7 @@ static int node_release(const struct pod_socket *s, const char *name)
 			json_pack("{s:s}", "name", name), NULL, NULL);
 }
 
-/* The byte of mounts.lock that is of the mount: whoever makes it has it locked. */
+/* The byte of mounts.lock for this mount; the process that makes the mount holds its lock. */
 static struct flock place_lock(const char *name)
 {
 	char digits[16];
@@ -186,7 +189,7 @@ static int open_places(const struct pod_socket *s)
 		      O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* Has nobody joined it to its targets yet because that is about to be done? */
+/* Is another process just about to join this mount to its targets? */
 static bool is_pending(const struct pod_socket *s, const char *name)
 {
 	AUTO_CLOSE int fd = open_places(s);
@@ -195,7 +198,7 @@ static bool is_pending(const struct pod_socket *s, const char *name)
 	return fd < 0 || fcntl(fd, F_OFD_GETLK, &l) < 0 || l.l_type != F_UNLCK;
 }
 
-/* Lock the list, for one process at a time; -1 with errno. */
+/* Lock the list of mounts for this process; -1 with errno. */
 static int lock_list(const struct pod_socket *s)
 {
 	int fd = open_places(s);
@@ -212,7 +215,7 @@ static int lock_list(const struct pod_socket *s)
 	return fd;
 }
 
-/* Names of mounts that bootseerd still has: where `is_full`, those are asked for. */
+/* Read the names of mounts; when the list is full, only those that bootseerd still has. */
 static int read_list(const struct pod_socket *s, const char *without,
 		     bool is_full, struct buf *ret, size_t *ret_n,
 		     struct error *err)
@@ -241,7 +244,8 @@ static int read_list(const struct pod_socket *s, const char *without,
 	return 0;
 }
 
-/* `*ret` is the place, as long as it is open, until the mount is found good or undone. */
+/* Add the mount to the list.  `*ret` is its lock, to be kept open until the mount was checked or
+ * undone. */
 static int take_place(const struct pod_socket *s, const char *name, int *ret,
 		      struct error *err)
 {
@@ -287,7 +291,7 @@ static void give_place_back(const struct pod_socket *s, const char *name)
 
 /* ---------------------------------------------------------------------- connection --- */
 
-/* The asker's parameters as bootseerd is asked with them: the targets are not its matter. */
+/* Make bootseerd's parameters from the client's: without the targets, which are joined here. */
 static json_t *node_params(const struct pod_question *q, const char *name)
 {
 	json_t *params = json_copy(q->request.params);
@@ -327,7 +331,8 @@ static int reply_with(int fd, int rc, const struct error *why)
 	return rc < 0 ? rc : env_pod_write(fd, &line, NULL);
 }
 
-/* The asker looks whether what is there is good; one that leaves has not said so. */
+/* Wait for the result of the client's check.  A client that closes the connection has not
+ * confirmed the mount. */
 static bool is_kept(int fd)
 {
 	struct control_request r = { .root = NULL };
@@ -343,8 +348,8 @@ static bool is_kept(int fd)
 	return is;
 }
 
-/* Check that the asker waits: one that does not has begun to unpack the snapshot, and an
- * overlay would hide that. */
+/* Check that the client still waits: otherwise it has begun to unpack the snapshot, and the
+ * overlay would hide its files. */
 static int check_waits(int fd, struct error *err)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
@@ -377,15 +382,15 @@ static int restore_for(const struct pod_socket *s, int fd,
 	return 0;
 }
 
-/* Leave a mount. Bootseerd ends by itself what is still in use, and its place is looked
- * at again when places are short. */
+/* Undo a mount.  If it is still in use, bootseerd ends it later, and its entry is checked again
+ * when the list is full. */
 static void leave_mount(const struct pod_socket *s, const char *name)
 {
 	if (node_release(s, name) == 0)
 		give_place_back(s, name);
 }
 
-/* The blocks of a snapshot, which nobody has to be in a mount namespace of its own for. */
+/* Serve the blocks of a snapshot, which needs no mount namespace. */
 static int give_blocks(const struct pod_socket *s, int fd,
 		       const struct pod_question *q, const char *name,
 		       struct error *err)
@@ -404,10 +409,11 @@ static int answer_question(const struct pod_socket *s, int fd,
 	AUTO_BUF line = BUF_INIT;
 	char name[ENV_MOUNT_NAME_ROOM];
 	AUTO_CLOSE int place = -1;
-	struct error alone = ERROR_INIT; /* why nothing can be mounted for it */
+	struct error alone = ERROR_INIT; /* why no mount can be made for
+	                                  * this client */
 	int known = env_asker_open(fd, &asker, &alone);
-	/* A client that is refused has asked first: an answer before that finds it
-	 * writing, and a close with its question unread is an error to it. */
+	/* Read the request before refusing: a client still writing would get an error from the
+	 * close instead of our reply. */
 	int rc = env_pod_read(fd, ASK_S, &line, err);
 
 	if (rc == 0 && known < 0 && known != -ENOTSUP)
@@ -427,7 +433,7 @@ static int answer_question(const struct pod_socket *s, int fd,
 	}
 	if (rc == 0) {
 		rc = restore_for(s, fd, q, asker, name, err);
-		/* Its descriptors are of the mounts. */
+		/* Its descriptors keep the mounts in use. */
 		env_asker_free(asker);
 		asker = NULL;
 		if (rc < 0)
@@ -437,8 +443,8 @@ static int answer_question(const struct pod_socket *s, int fd,
 	return rc;
 }
 
-/* Refusals are told while the log has room: a program that asks again and again could fill
- * a file, which may be in memory. */
+/* Log a refusal, while the log has room: a client that keeps asking could fill the log's disk,
+ * which may be memory. */
 static void say_refused(const struct error *err)
 {
 	if (log_has_room(LOG_LEVEL_WARNING))
@@ -468,7 +474,7 @@ static void serve_child(const struct pod_socket *s, int fd)
 
 /* ------------------------------------------------------------------------- listener --- */
 
-/* How long no question is taken, in ms; -1: until something happens. */
+/* How many ms to wait before the next request is accepted; -1: until an event. */
 static int pace_ms(struct pod_socket *s)
 {
 	int64_t now = clock_now_ns();
@@ -484,7 +490,7 @@ static int pace_ms(struct pod_socket *s)
 	return (int)((s->counted_ns + RATE_NS - now) / NS_PER_MS) + 1;
 }
 
-/* The asker runs its command itself when it reads this. */
+/* Send an error to the client, which then runs its command itself. */
 static void refuse_asker(int fd, int code)
 {
 	struct error err = ERROR_INIT;
@@ -519,7 +525,7 @@ static void take_one(struct pod_socket *s)
 	(void)close(fd);
 }
 
-/* False: it ends. */
+/* Handle a signal.  False: this process has to end. */
 static bool take_signal(struct pod_socket *s)
 {
 	struct signalfd_siginfo i;
@@ -571,7 +577,7 @@ static int watch_signals(struct pod_socket *s, struct error *err)
 	return s->signals < 0 ? error_errno(err, errno, "signals") : 0;
 }
 
-/* In DIR/pod, which is what the pod gets; what lies beside it no container sees. */
+/* Listen in DIR/pod, the folder given to the pod; containers do not see DIR itself. */
 static int open_listener(struct pod_socket *s, const char *dir,
 			 struct error *err)
 {
@@ -588,7 +594,7 @@ static int open_listener(struct pod_socket *s, const char *dir,
 	(void)unlink(at.sun_path);
 	s->listener =
 		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* Any user of the container; the folder keeps the node's away. */
+	/* Any user of the container may connect; users of the node cannot enter the folder. */
 	mask = umask(0);
 	rc = s->listener < 0 ||
 	     bind(s->listener, (const struct sockaddr *)&at, sizeof(at)) < 0 ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `bootseer env umount`: the end of an environment that `env run` mounted. */
+/* `bootseer env umount`: unmount an environment that `env run` mounted. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* End the mount; what was written to it is lost. */
+/* Unmount; files written to the mount are lost. */
 static int release_mount(const struct node_options *o, const char *name,
 			 struct error *err)
 {
@@ -31,7 +31,8 @@ static int release_mount(const struct node_options *o, const char *name,
 	if (rc == 0)
 		rc = node_call(c, "environment.umount", text, &reply, err);
 	node_client_close(c);
-	/* A mount of another mount namespace is busy: the housekeeper ends it with that. */
+	/* Another mount namespace still uses it: bootseerd's housekeeping unmounts it after that
+	 * ends. */
 	if (rc != -EBUSY)
 		return rc;
 	fprintf(stderr, "bootseer env umount: %s\n", err->msg);

@@ -37,7 +37,7 @@ static bool found_none(const json_t *s)
 	return is_trace(s, "none");
 }
 
-/* Less than one in fifty of the blocks. */
+/* Were less than 2 % of the blocks missed? */
 static bool missed_little(const json_t *s)
 {
 	return reply_number(s, "missed_blocks") * 50 <=
@@ -60,7 +60,7 @@ static bool was_late(const json_t *s)
 	       hot_number(s, "bytes") / 2;
 }
 
-/* The first that applies to the newest start. */
+/* The first rule that applies to the newest start gives the verdict. */
 static const struct {
 	bool (*applies)(const json_t *start);
 	const char *text;
@@ -161,7 +161,7 @@ static void print_trace(const json_t *s, FILE *out)
 		reply_flag(s, "recorded") ? "; this start was recorded" : "");
 }
 
-/* From where it came; what nothing came from is left out. */
+/* Print how many bytes came from each source; sources without bytes are left out. */
 static void print_fetched(const json_t *f, FILE *out)
 {
 	static const struct {
@@ -257,7 +257,7 @@ static const char *without_transport(const char *ref)
 	return strncmp(ref, "docker://", 9) == 0 ? ref + 9 : ref;
 }
 
-/* Is `name` the image that `ref` means? */
+/* Is `name` the image that the user's `ref` names? */
 static bool is_name(const char *name, const char *ref)
 {
 	size_t len = strlen(ref);

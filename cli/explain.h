@@ -6,19 +6,18 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* A sentence on `starts` (a list, newest first), and what to do; static. */
+/* A sentence about `starts` (a list, newest first) with advice; static. */
 const char *explain_verdict(const json_t *starts);
 
 /* Print a start, in lines for people. */
 void explain_print(const json_t *start, FILE *out);
 
-/* The image of a node.status reply that `ref` means: one of its names (with or
- * without "docker://" and ":latest"), or the beginning of a digest, of 12
- * digits at least.  Borrowed; NULL: none. */
+/* Find the image of `ref` in a node.status reply, by one of its names (with or without "docker://"
+ * and ":latest") or by at least 12 digits of a digest.  Borrowed; NULL: none. */
 const json_t *explain_find(const json_t *status, const char *ref);
 
-/* Why the image of that name starts the ordinary way on the node, from the same
- * reply: reason and cure, bootseerd's; borrowed.  NULL: nothing is known of it. */
+/* The entry in the same reply that says why the image is not started lazily here: reason and cure,
+ * in bootseerd's words.  Borrowed; NULL: bootseerd does not know the image. */
 const json_t *explain_ordinary(const json_t *status, const char *ref);
 
 #endif

@@ -6,7 +6,7 @@
 #include "common/option.h"
 #include "snapshotter/convert.h"
 
-/* How to reach a store; member `access` of a command's configuration. */
+/* How to reach a registry; member `access` of a command's configuration. */
 struct image_access {
 	char *auth_file;
 	char *ca_file;
@@ -50,33 +50,32 @@ struct image_access {
 		.offset = offsetof(config, artifact), .help = text \
 	}
 
-/* The value of that option, or NULL (`*ret` too) when it was not given. */
+/* Parse the digest of --artifact into `*room`; `*ret` is NULL when the option was not given. */
 int image_artifact_parse(const char *option, struct digest *room,
 			 const struct digest **ret,
 			 struct error *err) MUST_CHECK;
 
-/* Say on stderr that the image has so many artifacts besides the one that a command
- * was about; nothing of none. */
+/* Print on stderr that the image has `n` more artifacts than the one used; nothing if `n` is 0. */
 void image_others_print(size_t n);
 
 /* The image that a command works on. */
 struct image_target {
 	struct oci_ref ref;
-	struct oci_config config; /* borrows from the access it was made of */
+	struct oci_config config; /* borrows from the struct image_access */
 };
 int image_target_new(const char *ref, const struct image_access *a,
 		     struct image_target **ret, struct error *err) MUST_CHECK;
 void image_target_free(struct image_target *t);
 DEFINE_AUTO(image_target)
 
-/* For a command's check: is `ref` written as one? */
+/* Check the form of an image reference; for struct command.check. */
 int image_ref_check(const char *ref, struct error *err) MUST_CHECK;
 
-/* The same of a command whose only operand, or first of them, is one. */
+/* Check the first operand, which is an image reference; for struct command.check. */
 int image_check_first(const void *config, char **args,
 		      struct error *err) MUST_CHECK;
 
-/* Threads that compress blocks, where nobody says how many. */
+/* Default number of threads that compress blocks. */
 unsigned int image_default_jobs(void);
 
 /* A progress line on stderr. */

@@ -132,8 +132,8 @@ static void print_signed(const struct sign_key *key, const char *pattern)
 	printf("  signed with key %.19s for %s\n", id, pattern);
 }
 
-/* A folder is not where nodes read; what is moved from there to a registry is
- * signed when somebody says for which. */
+/* Sign only what goes to a registry, where nodes read it, or when a key was given: images in a
+ * folder are signed when they are copied to a registry. */
 static bool is_signed(const struct convert_config *c, const struct oci_ref *dst)
 {
 	return !c->no_sign &&
@@ -177,7 +177,7 @@ static int check_image_convert(const void *config, char **args,
 	return rc < 0 ? rc : check_signing(c, &dst->ref, err);
 }
 
-/* The key to sign with; NULL: nothing is signed. */
+/* Load the key to sign with; a NULL key: do not sign. */
 static int load_key(const struct convert_config *c, const struct oci_ref *dst,
 		    struct signer_new *ret, struct error *err)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `bootseer image convert-new`: takes images that were pushed from bootseer-registry, and
- * converts them.  The service says which; it is believed as far as PREFIX reaches, so that whoever
- * has it in hand cannot have this machine's logins used elsewhere.
+ * `bootseer image convert-new`: converts images after their push; bootseerd-registry's service
+ * says which.  Only images below PREFIX are accepted, so that an intruder in the service cannot
+ * have this machine's logins used for other repositories.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,11 +21,13 @@
 #include "common/temp_file.h"
 #include "common/text.h"
 
-#define ASK_MS 5000      /* while there is nothing to do */
-#define ASK_MAX_MS 60000 /* while the service does not answer */
+#define ASK_MS 5000 /* between requests while there is nothing to do */
+/* between requests while the service does not answer */
+#define ASK_MAX_MS 60000
 #define IMAGE_MAX_NS (6 * 3600 * NS_PER_S)
 #define RENEW_NS (60 * NS_PER_S) /* a tenth of the lease */
-#define REASON_MAX 255 /* bytes; four times that where they are no text */
+/* bytes of the reason that is sent; invalid UTF-8 takes four times as much */
+#define REASON_MAX 255
 #define WORKER_MAX 256
 
 struct pushed_config {
@@ -86,7 +88,7 @@ static const struct option_spec options[] = {
 
 /* ----------------------------------------------------------------- the service --- */
 
-/* The process, and the service that it works for. */
+/* This process's state, and the service that it works for. */
 struct pushed_worker {
 	const struct pushed_config *cfg;
 	const char *prefix;
@@ -95,11 +97,11 @@ struct pushed_worker {
 	char name[WORKER_MAX];
 };
 
-/* An image that it has. */
+/* An image being converted. */
 struct pushed_image {
 	struct convert_progress progress; /* renews the lease */
 	struct pushed_worker *worker;
-	const json_t *told; /* by the service */
+	const json_t *told; /* the service's reply */
 	int64_t begun_ns, renewed_ns;
 };
 
@@ -119,7 +121,7 @@ static int take_image(struct pushed_worker *w, json_t **ret, struct error *err)
 	return service_ask(w->service, &r, ret, err);
 }
 
-/* The service knows without it, by the end of the lease. */
+/* Report a state.  Errors do not matter: the service learns of a failure when the lease ends. */
 static int say_state(struct pushed_image *i, const char *state,
 		     const char *reason, struct error *err)
 {
@@ -148,8 +150,8 @@ static int say_state(struct pushed_image *i, const char *state,
 	return service_ask(i->worker->service, &r, &reply, err);
 }
 
-/* An image that unpacks to endless bytes keeps no worker from those of others.  A conversion ends
- * nowhere but at its end, so the process does. */
+/* A conversion cannot be stopped, so end the process when it takes too long: an image that unpacks
+ * to endless bytes must not block the images after it. */
 static void end_overlong_conversion(struct pushed_image *i)
 {
 	struct error err = ERROR_INIT;
@@ -163,7 +165,8 @@ static void end_overlong_conversion(struct pushed_image *i)
 	_exit(EXIT_FAILURE);
 }
 
-/* A conversion that comes no further loses its lease, and another worker has it. */
+/* Called with each progress.  Without progress the lease is not renewed, and another worker gets
+ * the image. */
 static void renew_lease(struct convert_progress *p, const char *what,
 			uint64_t done, uint64_t total)
 {
@@ -181,7 +184,7 @@ static void renew_lease(struct convert_progress *p, const char *what,
 
 /* ------------------------------------------------------------------ conversion --- */
 
-/* The image by its digest: the tag may name another by now. */
+/* Name the image by its digest, as its tag may have moved. */
 static int make_targets(struct pushed_image *i, struct image_target **src,
 			struct image_target **dst, struct convert_result *ret,
 			struct error *err)
@@ -214,7 +217,7 @@ static int make_targets(struct pushed_image *i, struct image_target **src,
 	}
 	if (rc < 0)
 		return rc;
-	/* Nothing is to be tagged. */
+	/* The artifact gets no tag. */
 	free((*dst)->ref.tag);
 	(*dst)->ref.tag = NULL;
 	return 0;
@@ -271,7 +274,7 @@ static int work_on(struct pushed_worker *w, const json_t *told,
 				  .begun_ns = clock_now_ns(),
 				  .renewed_ns = clock_now_ns() };
 	struct convert_result result = { .n_inodes = 0 };
-	/* An image that is at fault is not tried again. */
+	/* Errors of the image itself are not retried. */
 	struct error why = ERROR_INIT;
 	char bytes[PROGRESS_BYTES_MAX];
 	int rc = convert_image(&i, &result, &why);
@@ -290,8 +293,8 @@ static int work_on(struct pushed_worker *w, const json_t *told,
 
 /* -------------------------------------------------------------------- the loop --- */
 
-/* 1: there was something to do.  A worker that has no room for its files takes no image, which
- * it would call failed for good. */
+/* Take and convert one image. 1: there was one.  A worker without room for temporary files takes
+ * none, as a failure would be final for the image. */
 static int work_once(struct pushed_worker *w, struct error *err)
 {
 	AUTO_JSON *reply = NULL;
@@ -316,7 +319,7 @@ static int work_on_all(struct pushed_worker *w, struct error *err)
 		rc = work_once(w, err);
 		if (w->cfg->drain && rc <= 0)
 			return rc;
-		/* A token or an address that is wrong stays so. */
+		/* A wrong token or address does not get right by waiting. */
 		if (rc == -EINVAL || rc == -EACCES)
 			return rc;
 		if (rc < 0) {

@@ -18,7 +18,7 @@ static void note_difference(struct compare_report *base, const char *path,
 		return;
 	shown = d->shown[base->n - 1];
 	(void)snprintf(shown, sizeof(d->shown[0]), "%s: %s", path, what);
-	/* The path is a stranger's. */
+	/* The path is chosen by strangers. */
 	text_make_printable(shown);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Differences between blocks and layers of an image, for people. */
+/* Print differences between the blocks and the layers of an image. */
 #ifndef BOOTSEER_CLI_IMAGE_DIFFERS_H
 #define BOOTSEER_CLI_IMAGE_DIFFERS_H
 
@@ -9,13 +9,13 @@
 
 struct image_differs {
 	struct compare_report base;
-	char shown[IMAGE_DIFFERS_SHOWN][256]; /* the first ones */
+	char shown[IMAGE_DIFFERS_SHOWN][256]; /* texts of the first
+	                                       * differences */
 };
 
 void image_differs_start(struct image_differs *d);
 
-/* The first ones and how many more there are, on stdout; nothing when there are
- * none. */
+/* Print the first differences on stdout, and the number of further ones. */
 void image_differs_print(const struct image_differs *d);
 
 #endif

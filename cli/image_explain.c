@@ -40,7 +40,7 @@ static void print_all(const json_t *image, const json_t *starts)
 	}
 }
 
-/* Registries in trouble, which a start that hangs may wait for. */
+/* Print registries that do not answer, as a start that hangs may wait for one of them. */
 static void print_troubles(const json_t *registries)
 {
 	const json_t *one;
@@ -58,8 +58,8 @@ static void print_troubles(const json_t *registries)
 	}
 }
 
-/* Entries of node.status for an image that is lazy here, and for one that is not, with the
- * reason; borrowed. */
+/* Entries of node.status (borrowed): `image` if the image starts lazily here, else `ordinary`,
+ * with the reason. */
 struct explain_found {
 	const json_t *image, *ordinary;
 };
@@ -72,7 +72,8 @@ static bool explain_look(const json_t *status, const char *ref,
 	return ret->image || ret->ordinary;
 }
 
-/* Images of pods have another name in bootseerd, which containerd knows. */
+/* Look for the image under its name, then under the other names that containerd has for it, as
+ * bootseerd may know a pod's image by one of those. */
 static int explain_look_all(const json_t *status, const struct pod_options *pod,
 			    const char *ref, struct explain_found *ret,
 			    struct error *err)
@@ -118,8 +119,7 @@ static int explain_image(struct node_client *c,
 	return rc;
 }
 
-/* Had an earlier container of the list the same name and image, before it was started
- * again? */
+/* Is this a restart: did an earlier container of the list have the same name and image? */
 static bool is_repeated(const json_t *containers, size_t at)
 {
 	const json_t *one = json_array_get(containers, at), *before;
@@ -137,8 +137,8 @@ static bool is_repeated(const json_t *containers, size_t at)
 	return false;
 }
 
-/* An image that is not lazy is said so, and the next container looked at: a pod may have
- * some that nobody converted. */
+/* Explain each container of a pod.  Images that do not start lazily are only mentioned, as pods
+ * have some that were never converted. */
 static int explain_pod(struct node_client *c, const struct explain_config *cfg,
 		       const json_t *status, struct error *err)
 {
@@ -167,8 +167,7 @@ static int explain_pod(struct node_client *c, const struct explain_config *cfg,
 	return 0;
 }
 
-/* The node knows its images by itself: no registry is asked, as it may be what
- * is down. */
+/* Only bootseerd is asked, not the registry, as that may be the cause of the trouble. */
 static int run_image_explain(const void *config, char **args, struct error *err)
 {
 	const struct explain_config *cfg = config;

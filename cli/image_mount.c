@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `bootseer image mount` and `umount`: an image without containerd.  bootseerd
- * mounts it once for all; DIR is a bind mount of that, made here.
+ * `bootseer image mount` and `umount`: use an image without containerd. bootseerd mounts the image
+ * once; DIR is a bind mount of that, made here.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -35,8 +35,8 @@ static const struct option_spec umount_options[] = {
 	{ .key = NULL },
 };
 
-/* The absolute folder, and the name under which bootseerd knows its need; `cure` is
- * for a folder that is not there. */
+/* Get the folder's absolute path, and the user name under which bootseerd keeps the image for it;
+ * `cure` is for the message if the folder does not exist. */
 static int name_user(const char *dir, const char *cure, char path[PATH_MAX],
 		     char **ret, struct error *err)
 {
@@ -55,7 +55,7 @@ static int name_user(const char *dir, const char *cure, char path[PATH_MAX],
 	return 0;
 }
 
-/* Is something mounted at `dir`; if so is it the file system of `path`? */
+/* Is a file system mounted at `dir`, and is it the one of `path`? */
 static int is_mounted(const char *dir, const char *path, bool *ret_same,
 		      struct error *err)
 {
@@ -87,7 +87,8 @@ static int bind_at(const char *path, const char *dir, struct error *err)
 	if (!same && mount(path, dir, NULL, MS_BIND, NULL) < 0)
 		return error_set(err, errno, "mount at '%s': %s%s", dir,
 				 strerror(errno), error_root_hint(errno));
-	/* Said again: bootseerd's mount may be older than these flags. */
+	/* Set the flags on the bind mount too: bootseerd's mount may have been made without
+	 * them. */
 	if (mount(NULL, dir, NULL,
 		  MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV |
 			  MS_NOATIME,
@@ -148,7 +149,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	return rc;
 }
 
-/* Tell bootseerd that the folder needs nothing any more. */
+/* Tell bootseerd that the folder no longer uses the image. */
 static int release_folder(struct node_client *c, const char *user,
 			  bool *ret_was, struct error *err)
 {
@@ -170,7 +171,7 @@ static int release_folder(struct node_client *c, const char *user,
 	return 0;
 }
 
-/* Can an image be mounted there?  What else is, is none of ours. */
+/* May the mount be one of ours?  File systems of other types are not. */
 static bool may_be_image(const char *dir)
 {
 	struct statfs st;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `bootseer image prefetch`: bootseerd does it; here is shown how far it is. */
+/* `bootseer image prefetch`: bootseerd fetches; this command shows the progress. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +12,9 @@
 #include "common/clock.h"
 #include "common/json.h"
 
-#define STEP_MS 500                   /* between two looks at the progress */
-#define PAUSED_MAX_NS (30 * NS_PER_S) /* who waits gives up then */
+/* between two requests for the progress */
+#define STEP_MS 500
+#define PAUSED_MAX_NS (30 * NS_PER_S) /* waiting ends after such a pause */
 
 struct image_prefetch_config {
 	struct node_options node;
@@ -62,7 +63,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* `what` NULL: only look.  `*ret` is replaced. */
+/* Request a prefetch; with `what` NULL only its state.  `*ret` is replaced. */
 static int ask_prefetch(struct node_client *c, const char *id, const char *what,
 			int wait_ms, json_t **ret, struct error *err)
 {
@@ -84,7 +85,7 @@ static bool is_phase(const json_t *a, const char *phase)
 	return strcmp(reply_text(a, "phase"), phase) == 0;
 }
 
-/* Is the hot set what comes next, also when it is to be tried again? */
+/* Is the hot set fetched now, or next after a retry? */
 static bool is_hot_next(const json_t *a)
 {
 	return is_phase(a, "hot") || (is_phase(a, "retrying") &&
@@ -92,7 +93,7 @@ static bool is_hot_next(const json_t *a)
 					      reply_number(a, "hot_bytes"));
 }
 
-/* Bytes of what is under way. */
+/* The key with the number of bytes fetched in this phase. */
 static const char *have_key(const json_t *a)
 {
 	return is_hot_next(a) ? "hot_have_bytes" : "all_have_bytes";
@@ -103,7 +104,7 @@ static const char *all_key(const json_t *a)
 	return is_hot_next(a) ? "hot_bytes" : "all_bytes";
 }
 
-/* 1: not there yet. */
+/* Has the prefetch ended?  0: well; 1: not yet; or an error. */
 static int judge_phase(const json_t *a, int64_t paused_ns, struct error *err)
 {
 	if (is_phase(a, "done") || is_phase(a, "idle"))
@@ -119,7 +120,7 @@ static int judge_phase(const json_t *a, int64_t paused_ns, struct error *err)
 	return 1;
 }
 
-/* Why it is tried again: once for each reason. */
+/* Print why the prefetch is retried; once for each reason. */
 static void say_why(struct progress *bar, const json_t *a, struct buf *said)
 {
 	AUTO_BUF line = BUF_INIT;
@@ -131,7 +132,7 @@ static void say_why(struct progress *bar, const json_t *a, struct buf *said)
 	progress_say(bar, line.data);
 	buf_reset(said);
 	if (buf_puts(said, line.data) < 0)
-		buf_reset(said); /* it is said once more */
+		buf_reset(said); /* the reason will be printed a second time */
 }
 
 static int wait_for_end(struct node_client *c, const char *id, json_t **a,
@@ -157,7 +158,7 @@ static int wait_for_end(struct node_client *c, const char *id, json_t **a,
 	return rc;
 }
 
-/* Print the part that was asked for and is there, which is not the whole image. */
+/* Print how much is there after a prefetch of a part of the image. */
 static void print_part(const json_t *a)
 {
 	char hot[PROGRESS_BYTES_MAX], have[PROGRESS_BYTES_MAX];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `bootseer image ready`: a start is over.  In a container it is said to a
- * socket that bootseerd gives to every container, which knows the caller by its
- * control group; outside of it, to bootseerd, with the start's name.
+ * `bootseer image ready`: report that a start is complete.  In a container, to the socket that
+ * bootseerd gives each container, where it knows the caller by its control group; outside, to
+ * bootseerd's own socket, with the start's name.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `bootseer image record`: start a container of an image once and have bootseerd
- * note what it reads until it is ready.
+ * `bootseer image record`: start a container of an image once, and have bootseerd record what it
+ * reads until it is ready.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -100,11 +100,11 @@ struct record_job {
 	int signal_fd;
 	int64_t until_ns;
 	enum container_event event;
-	int status;         /* of a container that ended */
+	int status;         /* if the container ended */
 	long long ready_ms; /* -1: not ready */
 };
 
-/* From here on they end the recording, and what it made is taken down. */
+/* Block the signals that end the recording and read them from a descriptor, to clean up first. */
 static int catch_signals(int *ret, struct error *err)
 {
 	sigset_t set;
@@ -130,7 +130,7 @@ static json_t *id_json(const struct record_job *j)
 	return json_string(text);
 }
 
-/* The key of the command, NULL with 0: that of the image's own. */
+/* The key for the command; 0 and NULL: the image's own command is used. */
 static int workload_of(const struct record_job *j, char **ret,
 		       struct error *err)
 {
@@ -249,7 +249,7 @@ static int write_bundle(struct record_job *j, const struct rootfs *r,
 	return rc;
 }
 
-/* A file that is there from the start would say nothing. */
+/* Refuse a ready file that exists before the start, as it would show nothing. */
 static int check_ready_file(struct record_job *j, const struct rootfs *r,
 			    struct error *err)
 {
@@ -267,7 +267,7 @@ static bool has_condition(const struct record_job *j)
 	return j->cfg->ready_file || j->cfg->ready_line;
 }
 
-/* Judge the container's end, or its being ready. */
+/* Decide whether the recording succeeded, by how the container ended or got ready. */
 static int conclude_recording(struct record_job *j, struct container *c,
 			      struct error *err)
 {
@@ -321,7 +321,7 @@ static int record_start(struct record_job *j, struct error *err)
 
 /* -------------------------------------------------------------------- figures --- */
 
-/* The figures of this start out of an answer; borrowed, NULL: not yet. */
+/* Find this start's figures in a reply; borrowed; NULL: not there yet. */
 static json_t *own_figures(const struct record_job *j, const json_t *reply)
 {
 	json_t *start;
@@ -336,7 +336,7 @@ static json_t *own_figures(const struct record_job *j, const json_t *reply)
 	return NULL;
 }
 
-/* bootseerd sums up behind our back: ask until it has. */
+/* bootseerd computes the figures in the background: ask until they are there. */
 static int get_figures(struct record_job *j, json_t **ret, struct error *err)
 {
 	int64_t until = clock_now_ns() + FIGURES_MS * NS_PER_MS;
@@ -393,8 +393,7 @@ static void print_figures(const struct record_job *j, const json_t *f)
 	}
 }
 
-/* Write the trace that the node keeps now of this workload: with earlier recordings of
- * it. */
+/* Write the trace that the node now has for this workload, merged from all recordings of it. */
 static int write_trace(struct record_job *j, const char *workload,
 		       struct error *err)
 {
@@ -457,7 +456,7 @@ static int run_image_record(const void *config, char **args, struct error *err)
 				.signal_fd = -1 };
 	int rc = catch_signals(&j.signal_fd, err);
 
-	/* "REF -- COMMAND" leaves the dashes. */
+	/* With "REF -- COMMAND" the dashes are still among the operands. */
 	j.command = args + 1;
 	if (*j.command && strcmp(*j.command, "--") == 0)
 		j.command++;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* image sign, image verify: the second always compares before, the first what
- * nobody who counts has answered for. */
+/* `bootseer image sign` and `verify`.  Verify always compares blocks with layers; sign only does
+ * so if no trusted key has signed the artifact before. */
 
 #include "cli/command.h"
 #include "cli/image.h"

@@ -21,7 +21,7 @@
 #include "common/fs.h"
 
 #define STATUS_CANNOT_RUN 126 /* as shells have it */
-#define TAKEN_MS 10000 /* how long a container may take to take a signal */
+#define TAKEN_MS 10000 /* how long a container may take to read a signal */
 #define LOOK_S 1
 
 static const int ends[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
@@ -34,8 +34,8 @@ static bool ends_jobs(int sig)
 	return false;
 }
 
-/* A terminal's signals reach our whole group, and the container has them from us: the client takes
- * none, in a session of its own, or, where it has to have the terminal, blocked. */
+/* Start the client such that it gets no signals from the terminal, as they reach the container
+ * through us: in its own session or, if it needs the terminal, with signals blocked. */
 static void client_main(const struct job_client *c, pid_t parent)
 {
 	sigset_t mask = *c->mask;
@@ -62,7 +62,8 @@ static bool has_client_ended(pid_t pid, int *ret)
 	int status;
 	pid_t n;
 
-	/* Other children keep their numbers until whoever began them takes them in. */
+	/* Only wait for the client: the numbers of other children stay valid until their starters
+	 * reap them. */
 	while ((n = waitpid(pid, &status, WNOHANG | WUNTRACED)) > 0) {
 		if (!WIFSTOPPED(status)) {
 			*ret = status;
@@ -74,14 +75,14 @@ static bool has_client_ended(pid_t pid, int *ret)
 	return n < 0 && errno == ECHILD;
 }
 
-/* `pid`: the client, or 0. */
+/* `pid` is the client's, or 0 when it has ended. */
 static void pass_signal(const struct job_client *c, pid_t pid, int sig,
 			int *ret_told)
 {
 	unsigned char number = (unsigned char)sig;
 
-	/* A program without a container would have inherited that, as of nohup, or of a shell
-	 * that has begun it in the background. */
+	/* A signal that was ignored at our start (nohup, background jobs of a shell) would be
+	 * ignored by a program without a container, too. */
 	if (sig == SIGCHLD || env_signal_is_ignored(sig))
 		return;
 	if (sig == SIGWINCH) {
@@ -101,7 +102,7 @@ static bool is_untaken(const struct job_client *c)
 	return ioctl(c->signals, FIONREAD, &n) == 0 && n > 0;
 }
 
-/* False: it was killed, since the container does not take a signal. */
+/* Wait for the client's end.  False: it was killed, as the container did not read a signal. */
 static bool follow_client(const struct job_client *c, pid_t pid,
 			  const sigset_t *set, int *ret_status, int *ret_told)
 {
@@ -136,9 +137,9 @@ pid_t job_client_read_pid(const char *pid_file)
 	return (pid_t)strtol(text.data, NULL, 10);
 }
 
-/* The number in the file may be another process's by now: only job_init_main() has that name, and
- * sees this FIFO.  A container that was made and never started has another name, and ends with
- * its client. */
+/* Is `pid` the container's first process?  The number may be another process's by now.  Only
+ * job_init_main() has that name and this FIFO. A container that was created but never started has
+ * another name, and ends with its client. */
 static bool is_init(const struct job_client *c, pid_t pid)
 {
 	struct stat ours, its;
@@ -156,7 +157,7 @@ static bool is_init(const struct job_client *c, pid_t pid)
 	       its.st_ino == ours.st_ino && its.st_dev == ours.st_dev;
 }
 
-/* A descriptor of the container's first process; -1: it has ended. */
+/* A pidfd of the container's first process; -1: it has ended. */
 static int open_init(const struct job_client *c)
 {
 	const pid_t pid = job_client_read_pid(c->pid_file);
@@ -167,7 +168,7 @@ static int open_init(const struct job_client *c)
 	return fd;
 }
 
-/* Wait for the container's first process alone.  False: it does not take a signal. */
+/* Wait for the container's first process, without a client.  False: it did not read a signal. */
 static bool follow_init(const struct job_client *c, int init,
 			const sigset_t *set, int *ret_told)
 {
@@ -191,7 +192,8 @@ static bool follow_init(const struct job_client *c, int init,
 	return true;
 }
 
-/* The status that the first process said at its end is right, whatever became of the client. */
+/* Use the status that the container's first process wrote at its end, if any: it is right even if
+ * the client failed. */
 static void note_status(const struct job_client *c, int *ret_status)
 {
 	unsigned char said[64];
@@ -220,7 +222,7 @@ int job_client_run(const struct job_client *c, int *ret_status, int *ret_told,
 	if (pid > 0 && follow_client(c, pid, &set, ret_status, ret_told) &&
 	    !c->is_terminal)
 		init = open_init(c);
-	/* Only when it is killed does the first process not say how the program ended. */
+	/* Assume SIGKILL: in every other case the first process writes a status. */
 	if (init >= 0)
 		*ret_status = follow_init(c, init, &set, ret_told)
 				      ? (128 + SIGKILL) << 8

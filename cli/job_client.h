@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Containerd's client while the container of a job runs, and signals past it. */
+/* Run containerd's client for a job's container, and pass signals to the container. */
 #ifndef BOOTSEER_CLI_JOB_CLIENT_H
 #define BOOTSEER_CLI_JOB_CLIENT_H
 
@@ -10,31 +10,32 @@
 
 struct job_client {
 	char *const *argv;
-	const sigset_t *mask; /* that it begins with */
-	const char
-		*pid_file; /* where it writes the number of the first process */
-	int in;            /* its standard input; -1: ours */
-	int signals, status; /* FIFOs of job_init_main() */
-	bool is_terminal;    /* the container has our terminal, by it */
+	const sigset_t *mask; /* signal mask for the client */
+	const char *pid_file; /* file to which the client writes the number of
+		            * the container's first process */
+	int in;               /* the client's stdin; -1: ours */
+	int signals, status;  /* FIFOs of job_init_main() */
+	bool is_terminal;     /* the container has our terminal, through the
+	                      * client */
 };
 
 /*
- * Run it until the container ends.  When containerd is started again, `ctr` ends, and a container
- * without a terminal goes on: its first process is waited for without containerd.
+ * Run the client until the container ends.  `ctr` ends when containerd restarts, but a container
+ * without a terminal goes on; then its first process is waited for directly.
  *
- * Each signal that this process gets meanwhile goes to the container as a
- * byte of the FIFO, where it waits for the container's first process: `ctr` begins to pass signals
- * on some time after the container runs, and what comes before is lost, or ends `ctr` alone.
+ * Each signal to this process is written as a byte to a FIFO, which the container's first process
+ * reads.  `ctr` would only pass signals on some time after the container started; earlier ones
+ * would be lost or end `ctr` alone.
  *
- * `*ret_told`: the signal that told us to end (SIGHUP, SIGINT, SIGQUIT, SIGTERM), or 0.  When no
- * container takes it for ten seconds the client is killed.
+ * `*ret_told` is the signal that told us to end (SIGHUP, SIGINT, SIGQUIT, SIGTERM), or 0.  If the
+ * container does not read it within ten seconds, the client is killed.
  *
- * `*ret_status`: of the container, else of the client, as wait(2) has it.
+ * `*ret_status` is the container's status, or else the client's, as wait(2) has it.
  */
 int job_client_run(const struct job_client *c, int *ret_status, int *ret_told,
 		   struct error *err) MUST_CHECK;
 
-/* The process in the file that ctr writes, or 0. */
+/* Read the process number from the file that ctr writes; 0: none. */
 pid_t job_client_read_pid(const char *pid_file);
 
 #endif

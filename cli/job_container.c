@@ -29,13 +29,13 @@
 #define LIBRARIES_MAX 8u
 #define SOCKET_WAIT_MS 5000
 #define LOOK_MS 10
-#define REMOVE_MS 10000 /* for a containerd that is away just now */
+#define REMOVE_MS 10000 /* how long to retry while containerd is restarting */
 #define REMOVE_AGAIN_MS 100
 
 /* ------------------------------------------------------------------------- image --- */
 
-/* ctr of containerd 1 fetches every layer before it asks the snapshotter; that of stargz,
- * where it is installed, does not. */
+/* Choose the pulling program: ctr of containerd 1 fetches every layer before it asks the
+ * snapshotter; stargz's ctr-remote, if installed, does not. */
 static const char *lazy_puller(void)
 {
 	AUTO_BUF said = { .limit = 4096 };
@@ -56,8 +56,8 @@ static const char *lazy_puller(void)
 		       : "ctr-remote";
 }
 
-/* `ctr` asks once, and a registry that is away for a moment would end the job.  An image that
- * containerd has is used at once instead, and what a registry refuses it refuses again. */
+/* A shell command that repeats `ctr`'s pull while the registry's errors are temporary.  It stops
+ * at once for an image that containerd already has, or if the registry refuses. */
 #define PULL_AGAIN \
 	"ref=$1; shift; for s in 0 1 2 4 8 16; do sleep $s; " /* deadline poll */ \
 	"said=$(\"$@\" 2>&1) && exit; " \
@@ -98,8 +98,8 @@ void job_container_pull(const struct job_file *f, struct job_part *ret)
 	add_pull(&f->image, NULL, false, &ret->otherwise);
 }
 
-/* "REF TYPE DIGEST ..." is the line of it.  The digest, the caller's, or NULL: it is not on
- * the node. */
+/* Find the image's digest in ctr's list, whose lines are "REF TYPE DIGEST ...".  The caller owns
+ * it; NULL: not on the node. */
 static char *find_digest(const char *reference)
 {
 	const struct ctr_target at = { .address = NULL };
@@ -125,7 +125,8 @@ static char *find_digest(const char *reference)
 
 /* ------------------------------------------------------------------------ folders --- */
 
-/* This program and the libraries that it has loaded, whatever the image has of its own. */
+/* This program and its loaded libraries, mounted into the container so that it does not depend on
+ * the image's libraries. */
 struct job_program {
 	char *program;
 	char *folders[LIBRARIES_MAX];
@@ -188,8 +189,8 @@ static int find_job_program(const char *self, struct job_program *o,
 	return rc < 0 ? rc : o->program ? 0 : error_nomem(err);
 }
 
-/* A job holds the lock of its folder, so a folder without one is of a job that was killed: the
- * program's variables are in it, and nobody else would remove them. */
+/* Remove folders of killed jobs, as they hold the program's variables.  Running jobs hold a lock
+ * on their folder. */
 static void remove_left_folders(void)
 {
 	glob_t all;
@@ -207,7 +208,7 @@ static void remove_left_folders(void)
 	globfree(&all);
 }
 
-/* The lock of the folder at `path`, or -1 where another job took it for left over before. */
+/* Lock the folder at `path`; -1: another job has removed it as left over. */
 static int lock_folder(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -268,7 +269,7 @@ static int write_file(const char *dir, const char *name, const struct buf *text,
 
 /* -------------------------------------------------------------------- environment --- */
 
-/* Variables by which launchers of jobs, stores and installers are told what to do. */
+/* Is it a variable that configures launchers, stores or installers?  Those are passed on. */
 static bool is_passed(const char *v)
 {
 	static const char *const begins[] = {
@@ -294,7 +295,7 @@ static bool is_passed(const char *v)
 	return false;
 }
 
-/* By a file, since all of the node see the words of a command. */
+/* Pass variables in a file: all users of the node can see the arguments of a command. */
 static int write_variables(struct job_container *c, struct error *err)
 {
 	extern char **environ;
@@ -324,7 +325,7 @@ static int write_variables(struct job_container *c, struct error *err)
 		      : write_file(c->dir, "env", &text, err);
 }
 
-/* The socket of a node whose bootseerd mounts environments. */
+/* Start `env socket` for the container if bootseerd on this node mounts environments. */
 static void start_socket(struct job_container *c)
 {
 	const char *named = getenv("BOOTSEER_SOCKET");
@@ -347,11 +348,12 @@ static void start_socket(struct job_container *c)
 	job_words_fini(&w);
 	while (c->socket && access(pod, F_OK) < 0 && clock_now_ms() < until) {
 		if (waitpid(c->socket, NULL, WNOHANG) != 0)
-			c->socket = 0; /* it ended, and its number is free */
+			c->socket = 0; /* it has ended, and its number may
+			                * be reused */
 		else
 			(void)poll(NULL, 0, LOOK_MS);
 	}
-	/* A missing folder cannot be mounted: then the container has no socket. */
+	/* A missing folder cannot be mounted, so the container then runs without the socket. */
 	if (c->socket && access(pod, F_OK) < 0) {
 		(void)kill(-c->socket, SIGKILL);
 		(void)waitpid(c->socket, NULL, 0);
