@@ -65,7 +65,7 @@ int image_check_first(const void *config, char **args, struct error *err)
 	return image_ref_check(args[0], err);
 }
 
-/* One job for each processor, 8 at most: each takes some 15 MiB. */
+/* A job for each processor, 8 at most: each takes some 15 MiB. */
 unsigned int image_default_jobs(void)
 {
 	int n = get_nprocs();

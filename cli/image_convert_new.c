@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `bootseer image convert-new`: converts images after their push; bootseerd-registry's service
+ * `bootseer image convert-new`: converts images after their push; bootseer-registry
  * says which.  Only images below PREFIX are accepted, so that an intruder in the service cannot
  * have this machine's logins used for other repositories.
  */

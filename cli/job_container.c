@@ -545,7 +545,8 @@ static void make_words(struct job_container *c, const struct job_program *o,
 	job_words_add_all(w, command);
 }
 
-/* ----------------------------------------------------------------- open and close --- */
+/* Make a FIFO and open it for both reading and writing, so that bytes written wait for their
+ * reader. */
 
 /* Open here for both, so that what is written waits in it for its reader. */
 static int open_fifo(const char *in, const char *name, mode_t mode, int *ret_fd,

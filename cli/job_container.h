@@ -11,38 +11,39 @@
 struct job_container {
 	const struct job_file *file;
 	const char *self;
-	char *dir; /* ours; "in" in it is the container's */
+	char *dir; /* owned folder; its subfolder "in" is mounted into the
+	            * container */
 	char id[48];
-	int lock; /* of `dir`, while the job runs, or -1 */
+	int lock; /* of `dir`, while the job runs; -1: none */
 	char *pid_file;
-	int signals,
-		status; /* to the container's first process and from it, or -1 */
+	int signals, status; /* FIFOs to and from the container's first process;
+		         * -1: none */
 	struct job_words words;
 	struct job_relay relay;
-	pid_t socket; /* of 'env socket', or 0 */
+	pid_t socket; /* process of 'env socket'; 0: none */
 	bool is_terminal;
 };
 
-/* How the image comes to the node. */
+/* Make the part that pulls the image. */
 void job_container_pull(const struct job_file *f, struct job_part *ret);
 
-/* All but the container: `words` is what starts it, with `command` in it.  `is_lazy`: by
- * bootseer's snapshotter. */
+/* Prepare all but the container: `words` becomes the command that starts it, running `command`.
+ * `is_lazy`: use bootseer's snapshotter. */
 int job_container_open(struct job_container *c, bool is_lazy,
 		       char *const *command, int events,
 		       struct error *err) MUST_CHECK;
-/* Start it, and wait for its end: job_client_run(). */
+/* Start the container and wait for its end, by job_client_run(). */
 int job_container_run(const struct job_container *c, const sigset_t *mask,
 		      int *ret_status, int *ret_told,
 		      struct error *err) MUST_CHECK;
-/* Nothing of it is left, in containerd either. */
+/* Remove all of it, in containerd too. */
 void job_container_close(struct job_container *c);
 
-/* The words that start the container, for people, before anything is there. */
+/* Only make the words that start the container, to be printed: nothing is created. */
 void job_container_words(struct job_container *c, bool is_lazy,
 			 char *const *command);
 
-/* The container's first process, once it is there; 0. */
+/* The number of the container's first process; 0: not started. */
 pid_t job_container_pid(const struct job_container *c);
 
 #endif

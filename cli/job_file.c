@@ -18,7 +18,7 @@ enum job_kind {
 	JOB_FLAG,
 	JOB_LIST,
 	JOB_COMMAND, /* a list of words, or a text for the shell */
-	JOB_TABLE    /* read by itself */
+	JOB_TABLE    /* has a reader of its own */
 };
 
 struct job_key {
@@ -85,7 +85,7 @@ static const struct job_key stages_keys[] = {
 
 /* ----------------------------------------------------------------------- values --- */
 
-/* The text is the document's, which lives as long as the result. */
+/* The text belongs to the JSON document, which lives as long as the result. */
 static char *text_of(const json_t *v)
 {
 	return (char *)(uintptr_t)json_string_value(v);
@@ -175,7 +175,7 @@ static int read_value(const struct job_key *k, const json_t *v,
 		       : error_set(err, EINVAL, "%s: a table is wanted", where);
 }
 
-/* `table` NULL: it is not there. */
+/* Read a table by its list of keys; NULL: the file has no such table. */
 static int read_table(json_t *table, const char *name,
 		      const struct job_key *keys, void *base, struct error *err)
 {
@@ -223,8 +223,8 @@ static int check_store(const char *store, const char *where, struct error *err)
 	return rc < 0 ? error_wrap(err, rc, "%s.store", where) : 0;
 }
 
-/* A folder without a store is somebody else's mount, a pod's volume say, which has its options
- * already. */
+/* Check a checkpoint's store.  Without a store the folder is mounted by others (a pod's volume),
+ * who set its options. */
 static int check_ckpt_store(const struct job_ckpt *c, const char *where,
 			    struct error *err)
 {
@@ -244,7 +244,8 @@ static int check_ckpt_store(const struct job_ckpt *c, const char *where,
 	return 0;
 }
 
-/* Launchers say where the first of a job's nodes is, and the same file is read by all. */
+/* Refuse the mark {master} if no launcher set the first node: all nodes read the same file, so it
+ * cannot contain an address. */
 static int check_options(const struct job_ckpt *c, const char *where,
 			 struct error *err)
 {
@@ -259,7 +260,7 @@ static int check_options(const struct job_ckpt *c, const char *where,
 	return 0;
 }
 
-/* Within the store, and without a way out of the folder. */
+/* Check paths to prefetch: they must lie within the store, without "..". */
 static int check_prefetch(const struct job_ckpt *c, const char *where,
 			  struct error *err)
 {
@@ -332,7 +333,7 @@ static int read_parts(struct job_file *f, struct error *err)
 
 /* ------------------------------------------------------------------------ names --- */
 
-/* The first that is set of the variables that launchers give. */
+/* The value of the first of these variables that is set. */
 static const char *first_variable(const char *const names[])
 {
 	for (; *names; names++) {
@@ -344,7 +345,7 @@ static const char *first_variable(const char *const names[])
 	return NULL;
 }
 
-/* Which node of the job this is: by Slurm, torchrun's launchers, Kubernetes' indexed jobs. */
+/* Find this node's number in the job: set by Slurm, torchrun, or Kubernetes' indexed jobs. */
 static int find_rank(struct job_file *f, struct error *err)
 {
 	static const char *const names[] = {

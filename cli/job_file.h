@@ -10,20 +10,20 @@
 #include "common/error.h"
 
 #define JOB_CKPTS_MAX 16u
-/* Marks in a checkpoint's texts: this node's rank, and MASTER_ADDR. */
+/* Marks in a checkpoint's texts, replaced by this node's rank and by MASTER_ADDR. */
 #define JOB_RANK "{rank}"
 #define JOB_MASTER "{master}"
 
-/* Texts and lists are the file's; a list ends with NULL, and is NULL when it is not there. */
+/* All texts and lists borrow from the file; a list ends with NULL, and is NULL if missing. */
 struct job_image {
-	char *reference; /* NULL: there is none, and the program runs here */
+	char *reference; /* NULL: no image, the program runs on the host */
 	char *workload, *wait, *ready_file;
 	char **env, **mounts, **pull, **run;
 	bool plain_http;
 };
 
 struct job_environment {
-	char *store; /* NULL: there is none */
+	char *store; /* NULL: no environment */
 	char **command, **targets, **keys, **key_files, **options;
 };
 
@@ -40,10 +40,11 @@ struct job_stages {
 };
 
 struct job_file {
-	json_t *text; /* whose strings the others are */
-	char *name;   /* by the file, the environment or the file's name */
-	char *rank;   /* of this node, "0" when nothing says it */
-	bool stops;   /* where a part fails */
+	json_t *text; /* the document, which owns the strings below */
+	char *name;   /* from the file or the environment, else the file's
+	               * name */
+	char *rank;   /* of this node; "0" if nothing sets it */
+	bool stops;   /* a failed part ends the job */
 	char **command;
 	struct job_image image;
 	struct job_environment environment;
@@ -53,10 +54,10 @@ struct job_file {
 	char *names[2]; /* of the node and the rank; owned */
 };
 
-/* -EINVAL: what is wrong in it, with the key. */
+/* Read the file.  -EINVAL: the message has the key and its mistake. */
 int job_file_read(const char *path, struct job_file *ret,
 		  struct error *err) MUST_CHECK;
-/* The job's first node by its launcher; NULL: nobody says it. */
+/* The job's first node, as the launcher set it; NULL: not set. */
 const char *job_master(void);
 void job_file_fini(struct job_file *f);
 

@@ -36,7 +36,7 @@ static void become_command(char *const *command, const sigset_t *mask)
 	_exit(code == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN);
 }
 
-/* Take in all that have ended.  True: the command is one of them. */
+/* Reap all children that have ended.  True: the command is among them. */
 static bool reap_children(pid_t command, int *ret_status)
 {
 	bool has_ended = false;
@@ -53,8 +53,8 @@ static bool reap_children(pid_t command, int *ret_status)
 	return has_ended;
 }
 
-/* A terminal's signals went to the command as well, but for a hangup, which is told to the first
- * process of a session alone. */
+/* Has the signal to be passed on?  Signals of a terminal reach the command directly, except a
+ * hangup, which only a session's first process gets. */
 static bool is_for_command(const struct signalfd_siginfo *info, pid_t command)
 {
 	if (info->ssi_signo == SIGCHLD || (pid_t)info->ssi_pid == command)
@@ -71,7 +71,7 @@ static void pass_own_signals(int own, pid_t command)
 			(void)kill(command, (int)info.ssi_signo);
 }
 
-/* False: nobody can send any more. */
+/* Pass on the signals that the FIFO brought.  False: no writer is left. */
 static bool pass_told_signals(int told, pid_t command)
 {
 	unsigned char numbers[64];
@@ -86,7 +86,8 @@ static int follow_command(pid_t command, int own, int told)
 {
 	struct pollfd p[] = { { .fd = own, .events = POLLIN },
 			      { .fd = told, .events = POLLIN } };
-	/* A writer that left before this FIFO was opened is told of by read() alone. */
+	/* Try one read first: poll() does not report a writer that closed before this FIFO was
+	 * opened. */
 	bool is_told = true;
 	int status = 0;
 
@@ -95,7 +96,7 @@ static int follow_command(pid_t command, int own, int told)
 			(void)kill(command, SIGKILL);
 			p[1].fd = -1;
 		}
-		/* Without a deadline: it is there as long as the command. */
+		/* Wait without a deadline, as long as the command lives. */
 		if (poll(p, 2, -1) < 0)
 			p[0].revents = p[1].revents = 0;
 		pass_own_signals(own, command);
@@ -120,7 +121,7 @@ int job_init_main(const char *dir, char *const *command)
 	sigset_t all, old;
 	pid_t pid;
 
-	/* Blocked, they are kept for the descriptor even by the first process. */
+	/* Block all: then even the first process's signals are kept for the signalfd. */
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_BLOCK, &all, &old);
 	own = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -18,11 +18,13 @@
 #include "common/fs.h"
 #include "common/text.h"
 
-#define SAID_TAIL 4096 /* of a command that failed: the last line is in it */
-#define TICK_MS 500    /* between two looks at the clock */
+/* bytes kept of a failed command's output, to find its last line */
+#define SAID_TAIL 4096
+#define TICK_MS 500 /* between two checks of the time */
 #define SAY_FIRST_MS 2000
 #define SAY_AGAIN_MS 30000
-#define END_MS 10000 /* a command that was told to end is killed then */
+/* a command is killed if it has not ended this long after it was told to */
+#define END_MS 10000
 
 struct job_words *job_way_step(struct job_way *w)
 {
@@ -79,7 +81,7 @@ static int start_step(struct job_part *p, struct error *err)
 	return rc;
 }
 
-/* The last line that the command printed. */
+/* Keep the last line of the command's output as the reason. */
 static void note_why(struct job_part *p)
 {
 	char tail[SAID_TAIL + 1];
@@ -101,8 +103,8 @@ static void note_why(struct job_part *p)
 			       (int)sizeof(p->why) - 1, line);
 }
 
-/* A process that the command left in its group, and whose number it printed: its descriptor tells
- * when its files are closed, which the group's end does not. */
+/* The command may leave a background process in its group and print its number.  Open a pidfd of
+ * that process, to wait until it has closed its files: the group's end does not show that. */
 static void note_reader(struct job_part *p)
 {
 	char text[32] = "";
@@ -138,7 +140,7 @@ static void end_step(struct job_part *p)
 {
 	siginfo_t info = { .si_code = 0 };
 
-	/* The command stays a zombie, which keeps the number of `group`. */
+	/* Do not reap the command: as a zombie it keeps the number of `group` in use. */
 	while (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOWAIT) < 0 &&
 	       errno == EINTR)
 		;
@@ -156,7 +158,7 @@ static void end_step(struct job_part *p)
 
 /* ---------------------------------------------------------------------- the parts --- */
 
-/* A step that cannot be started has failed. */
+/* Start a step; a step that cannot be started counts as failed. */
 static void begin_step(struct job_part *p)
 {
 	struct error err = ERROR_INIT;
@@ -168,7 +170,7 @@ static void begin_step(struct job_part *p)
 	(void)snprintf(p->why, sizeof(p->why), "%s", err.msg);
 }
 
-/* After a step: the next one, those in their place, or the end. */
+/* After a step: start the next one, or after a failure the alternative steps, or end the part. */
 static void go_on(struct job_part *p, struct job_say *s, bool stops)
 {
 	for (;;) {
@@ -178,7 +180,8 @@ static void go_on(struct job_part *p, struct job_say *s, bool stops)
 			   !stops) {
 			fprintf(stderr, "bootseer job run: %s: %s: %s\n",
 				p->what, p->why, p->ordinary);
-			/* The page names what failed, and shows it again. */
+			/* The stage ends with the failure and starts again, so that the web page
+			 * shows both. */
 			job_say(s, p->stage, STAGE_END, p->status);
 			job_say(s, p->stage, STAGE_BEGIN, STAGE_NONE);
 			p->is_ordinary = true;
@@ -187,7 +190,8 @@ static void go_on(struct job_part *p, struct job_say *s, bool stops)
 			begin_step(p);
 		} else {
 			p->is_done = true;
-			/* At a first start there is nothing to be had. */
+			/* A failed prefetch counts as success: at a job's first start there is
+			 * nothing to prefetch. */
 			job_say(s, p->stage, STAGE_END,
 				p->is_ahead ? 0 : p->status);
 			return;
@@ -204,7 +208,7 @@ static void kill_all(struct job_part *parts, size_t n, int sig)
 			(void)kill(-parts[i].pid, sig);
 }
 
-/* They have some time for what they made. */
+/* Tell all commands to end, and kill those that have not after END_MS. */
 static void end_all(struct job_part *parts, size_t n, int sig)
 {
 	int64_t until = clock_now_ms() + END_MS;
@@ -223,7 +227,7 @@ static void end_all(struct job_part *parts, size_t n, int sig)
 	}
 }
 
-/* A line on each part that takes long, so that people see what is waited for. */
+/* Print which parts take long, so that users see what is waited for. */
 static void say_waits(const struct job_part *parts, size_t n, int64_t *next_ms)
 {
 	AUTO_BUF what = BUF_INIT;
@@ -266,7 +270,7 @@ static bool is_waited_for(const struct job_part *parts, size_t n)
 	return is;
 }
 
-/* Those that nobody waits for: their group is ended with the job. */
+/* Leave the parts running that are not waited for; their groups are killed with the job. */
 static void leave_ahead(struct job_part *parts, size_t n, struct job_say *s)
 {
 	for (size_t i = 0; i < n; i++) {

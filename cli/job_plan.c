@@ -12,15 +12,15 @@
 #include "common/mount.h"
 #include "common/mountinfo.h"
 
-#define ASK_MS 30000 /* of what --explain asks */
+#define ASK_MS 30000 /* timeout of the requests of --explain */
 
-/* Read behind the program's back; the page cache then has it.  Its number is for
+/* Read in a background process, so that the page cache has the data; print its number, for
  * job_part_end_group(). */
 #define IN_BACKGROUND "\"$@\" >/dev/null 2>&1 & echo $!"
 
 /* ------------------------------------------------------------------- environment --- */
 
-/* Without an image the program runs here, and so does its set-up. */
+/* Without an image, the set-up runs on the host, like the program. */
 static void add_environment(struct job_plan *p)
 {
 	const struct job_environment *e = &p->file->environment;
@@ -42,8 +42,8 @@ static void add_environment(struct job_plan *p)
 	job_words_add_all(w, e->command);
 }
 
-/* In a container the key is of files that are not here yet, so what this job had last with this
- * image is fetched, which is the right one unless something changed. */
+/* Fetch the environment that this job last used with this image.  The real key depends on files in
+ * the container, which does not run yet; it is the same unless something changed. */
 static void add_environment_ahead(struct job_plan *p)
 {
 	const struct job_environment *e = &p->file->environment;
@@ -68,7 +68,7 @@ static void add_environment_ahead(struct job_plan *p)
 
 /* -------------------------------------------------------------------- checkpoints --- */
 
-/* Write the text into `ret`, with a value in each place of the mark. */
+/* Write the text into `ret`, with each mark replaced by the value. */
 static void fill_mark(const char *text, const char *mark, const char *value,
 		      struct buf *ret, bool *is_short)
 {
@@ -87,7 +87,7 @@ static void fill_mark(const char *text, const char *mark, const char *value,
 	*is_short |= rc < 0;
 }
 
-/* Options name an address before a port, where one of IPv6 stands in brackets. */
+/* The master's address; an IPv6 address gets brackets, as options append a port. */
 static const char *master_address(struct buf *room, bool *is_short)
 {
 	const char *master = job_master();
@@ -150,7 +150,7 @@ static void add_read_step(const struct job_plan *p, const struct job_ckpt *c,
 	}
 }
 
-/* Downloaded, and then loaded: only what is named, as nobody has room for a whole store. */
+/* Download and load the named parts: a whole store may not fit on the node. */
 static int add_copy_steps(const struct job_plan *p, const struct job_ckpt *c,
 			  struct job_way *way, struct error *err)
 {
@@ -194,7 +194,8 @@ static int add_copy_steps(const struct job_plan *p, const struct job_ckpt *c,
 	return 0;
 }
 
-/* A program that is to save must not save where nothing is kept: then there is no other way. */
+/* Mount a checkpoint.  Without alternative: if the mount fails, the program would save into a
+ * folder that is not stored. */
 static int add_ckpt(struct job_plan *p, const struct job_ckpt *c,
 		    struct error *err)
 {
@@ -210,8 +211,7 @@ static int add_ckpt(struct job_plan *p, const struct job_ckpt *c,
 	return c->read_only ? add_copy_steps(p, c, &part->otherwise, err) : 0;
 }
 
-/* Read a checkpoint that is mounted already, by a pod's volume or by another job, ahead
- * all the same. */
+/* Read a checkpoint ahead that a pod's volume or another job has mounted already. */
 static void add_read_part(struct job_plan *p, const struct job_ckpt *c)
 {
 	struct job_part *part = &p->parts[p->n++];
@@ -236,7 +236,7 @@ bool job_plan_is_mounted(const struct job_ckpt *c)
 	return is;
 }
 
-/* Readers inherit the end that they wait at. */
+/* Make the pipe that readers wait at; they inherit its reading end. */
 static int open_go(struct job_plan *p, struct error *err)
 {
 	if (pipe2(p->go, O_CLOEXEC) < 0 || fcntl(p->go[0], F_SETFD, 0) < 0)
@@ -244,7 +244,7 @@ static int open_go(struct job_plan *p, struct error *err)
 	return 0;
 }
 
-/* Nobody reads the byte, so all readers see it. */
+/* Let the readers start.  The byte is never read, so that each of them sees it. */
 void job_plan_let_read(const struct job_plan *p)
 {
 	if (p->go[1] > 0)
@@ -318,7 +318,7 @@ static int print_part(const struct job_part *p, struct error *err)
 	return rc;
 }
 
-/* The first lines that a question to one of our own commands is answered by. */
+/* Print the first lines that one of our own commands prints. */
 static void print_answer(char *const *argv)
 {
 	AUTO_BUF said = { .limit = 16384 };

@@ -16,15 +16,17 @@
 
 #define READ_SIZE (4 * MIB)
 #define FOLDERS_OPEN 16
-#define KEEP_MAX 1024 /* files: each costs the mount some memory */
-#define WAIT_MS 30000 /* for the container */
+/* files that are kept mapped: each costs the mount some memory */
+#define KEEP_MAX 1024
+#define WAIT_MS 30000 /* how long to wait for the container's start */
 
-/* nftw() has no argument of its own; this process does nothing else. */
+/* Global, as nftw() passes no argument; this process does nothing else. */
 static char *room;
 static unsigned int n_kept;
-static int job; /* a descriptor of the process */
+static int job; /* pidfd of the job's process */
 
-/* Bytes for a job that has ended are loaded by nobody, and come over the link of others. */
+/* End this process if the job has ended: reading on would load data that is not used, over a link
+ * that others share. */
 static void end_with_job(int wait_ms, int go)
 {
 	struct pollfd p[] = { { .fd = job, .events = POLLIN },
@@ -34,9 +36,8 @@ static void end_with_job(int wait_ms, int go)
 		exit(EXIT_SUCCESS);
 }
 
-/* A file that is mapped stays open, and its pages are taken back after those that nobody has
- * mapped: the program may come to them a minute later.  The mapping is this process's until it
- * ends.  NULL: the file is read all the same. */
+/* Map a file, to keep it open and its pages in memory longer: the kernel reclaims unmapped pages
+ * first, and the program may use them a minute later.  NULL: the file is only read. */
 static char *map_file(int fd, size_t size)
 {
 	void *map = size > 0 && n_kept < KEEP_MAX
@@ -49,9 +50,9 @@ static char *map_file(int fd, size_t size)
 	return map;
 }
 
-/* Map the pages of `n` bytes from `at` on, which were read just now: at the end of a file that is
- * larger than memory its first pages are gone, and would be read a second time.  A file that became
- * shorter is no fault, and kernels before 5.14 leave the pages unmapped. */
+/* Map the pages of `n` bytes from `at`, just after they were read: by the end of a file larger
+ * than memory its first pages are gone, and mapping would read them again.  A file that became
+ * shorter is no error, and before Linux 5.14 the pages stay unmapped. */
 static void keep_pages(char *map, size_t size, size_t at, size_t n)
 {
 	size_t from = at & ~((size_t)sysconf(_SC_PAGESIZE) - 1);
@@ -93,13 +94,13 @@ int job_read_main(const char *pid, const char *go, char *const *paths)
 	room = malloc(READ_SIZE);
 	if (job < 0 || !room)
 		return EXIT_FAILURE;
-	/* The checkpoint comes by many connections, among which a block that the container's first
-	 * commands read would have a small share of the link. */
+	/* Wait for the container's start: the checkpoint uses many connections, beside which the
+	 * blocks of the container's first commands would get little of the link. */
 	if (go_fd > 0)
 		end_with_job(WAIT_MS, go_fd);
 	for (; *paths; paths++)
 		(void)nftw(*paths, read_file, FOLDERS_OPEN, FTW_PHYS);
-	/* Without a deadline: they are kept for as long as the job. */
+	/* Keep the files mapped, without a deadline, as long as the job runs. */
 	while (poll(&p, 1, -1) < 0 && errno == EINTR)
 		;
 	free(room);

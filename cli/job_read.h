@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files of a job's checkpoint, read before the program asks for them. */
+/* Read files of a job's checkpoint into memory before the program needs them. */
 #ifndef BOOTSEER_CLI_JOB_READ_H
 #define BOOTSEER_CLI_JOB_READ_H
 
-/* First word: "bootseer --job-read PID GO PATH...". */
+/* First arguments: "bootseer --job-read PID GO PATH...". */
 #define JOB_READ "--job-read"
 
 /*
- * Read the files, and those in the folders, and keep them mapped until process `pid` has ended:
- * the kernel may drop an inode that nobody has open, and takes back pages that nobody has mapped
- * first, and with either what was read for the program.
+ * Read the files, and all files in the folders, and keep them mapped until process `pid` has
+ * ended.  Otherwise the kernel may drop the inodes, which nobody has open, and it reclaims
+ * unmapped pages first; either would lose the data.
  *
- * A container's start is not kept waiting by this: nothing is read before the pipe `go`
- * ("0": none) has a byte, which nobody takes, but for thirty seconds at most.
+ * So as not to slow the container's start, reading begins when the pipe `go` ("0": no pipe) has a
+ * byte, which is not consumed, or after thirty seconds.
  */
 int job_read_main(const char *pid, const char *go, char *const *paths);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `ctr run` may lose what a container says last (containerd 1.6 to 2.3 close its pipes with
- * the task), so the program writes to FIFOs that are read here.  It has no terminal, so that
- * it gets no signal of one: what is typed is passed on to it.
+ * Passes on the output of a container's program.  `ctr run` may lose the last output (containerd
+ * 1.6 to 2.3 close its pipes with the task), so the program writes to FIFOs that are read here.
+ * The relay is in a session without a terminal, so it gets no signals from one; typed input is
+ * passed on to it.
  */
 #include "cli/job_relay.h"
 
@@ -22,17 +23,18 @@
 #include "profiler/stage_event.h"
 
 #define READ_SIZE 65536u
-#define TYPED_SIZE 4096u /* so much has room in a pipe that can be written to */
+/* at most this much fits into a pipe that poll() calls writable */
+#define TYPED_SIZE 4096u
 #define END_MS 10000
 
 struct relay_stream {
 	int in, out;
-	char line[STAGE_LINE_MAX]; /* its beginning, while it has no end yet */
+	char line[STAGE_LINE_MAX]; /* beginning of an unfinished line */
 	size_t n;
-	bool is_long; /* more than fits, which no event has */
+	bool is_long; /* the line does not fit, so it is no event */
 };
 
-/* Whole lines with an event; the rest is none of the profiler's. */
+/* Pass lines that are stage events to the profiler; other lines are ignored. */
 static void find_events(struct relay_stream *s, const char *text, size_t len,
 			int events)
 {
@@ -52,7 +54,7 @@ static void find_events(struct relay_stream *s, const char *text, size_t len,
 	}
 }
 
-/* False: nothing comes any more, or nobody reads it. */
+/* Copy available bytes.  False: the end was reached, or the output has no reader. */
 static bool pass_on(struct relay_stream *s, size_t size, int events)
 {
 	char text[READ_SIZE];
@@ -67,8 +69,8 @@ static bool pass_on(struct relay_stream *s, size_t size, int events)
 	return fs_write_full(s->out, text, (size_t)n) == 0;
 }
 
-/* Input is read when there is some, and room for it, so that a program that does not read keeps no
- * output waiting.  In the background the read fails, and the program has read all that there is. */
+/* Copy input when there is some and the program's pipe has room, so that a program that does not
+ * read never delays the output.  In the background the read fails, which ends the input. */
 static void pass_typed(struct relay_stream *s, struct pollfd *p)
 {
 	if (p->fd == s->in) {
@@ -81,7 +83,8 @@ static void pass_typed(struct relay_stream *s, struct pollfd *p)
 	}
 }
 
-/* The program is to see a reader that left, as it would of a pipe of its own. */
+/* Copy the streams.  When a reader of our output is gone, the FIFO is closed, so that the program
+ * notices as with its own pipe. */
 static void relay_main(struct relay_stream streams[3], int events)
 {
 	struct pollfd p[3];
@@ -104,7 +107,7 @@ static void relay_main(struct relay_stream streams[3], int events)
 	_exit(0);
 }
 
-/* Its reader, and a writer that keeps it open. */
+/* Make a FIFO; open it for reading, and once for writing, which keeps it open. */
 static int open_fifo(const char *dir, const char *name, int *ret_in,
 		     int *ret_keep, struct error *err)
 {
@@ -112,7 +115,7 @@ static int open_fifo(const char *dir, const char *name, int *ret_in,
 
 	if (!path)
 		return error_nomem(err);
-	/* Whatever user the container has: only who may enter the folder above sees it. */
+	/* Any user of the container may write; other users cannot enter the folder above. */
 	if (mkfifo(path, 0600) < 0 || chmod(path, 0622) < 0)
 		return error_errno(err, errno, "make '%s'", path);
 	*ret_in = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -189,7 +192,8 @@ void job_relay_end(struct job_relay *r, bool has_writer)
 	if (r->pid <= 0)
 		return;
 	p.fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
-	/* Without one it waits for who reads our output alone, as the program would. */
+	/* Without a surviving writer, only wait for the reader of our output, as the program
+	 * itself would. */
 	if (has_writer && (p.fd < 0 || poll(&p, 1, END_MS) != 1))
 		(void)kill(r->pid, SIGKILL);
 	fd_close(p.fd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `bootseer job run`: what a job's file names, at once, and then its program, as if nothing
- * had run it.
+ * `bootseer job run`: run the parts that a job's file names in parallel, then its program, as if
+ * the program had been started directly.
  */
 #include "cli/job_run.h"
 
@@ -50,19 +50,20 @@ struct job_run {
 	struct job_container container;
 	int signal_fd;
 	sigset_t old_mask;
-	pid_t ready; /* who waits for the container and the ready file, or 0 */
+	pid_t ready; /* process that watches the container's start and the
+	              * ready file; 0: none */
 };
 
 static int take_signals(struct job_run *r, struct error *err)
 {
-	/* The last two also end a program that does not take them. */
+	/* SIGUSR1 and SIGUSR2 also end a program that does not handle them. */
 	static const int ends[] = { SIGHUP,  SIGINT,  SIGQUIT,
 				    SIGTERM, SIGUSR1, SIGUSR2 };
 	sigset_t set;
 
 	env_signals_take();
 	(void)sigemptyset(&set);
-	/* A signal that nohup(1) has us ignore would come by the descriptor all the same. */
+	/* Leave out ignored signals (nohup): a signalfd would get them all the same. */
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		if (!env_signal_is_ignored(ends[i]))
 			(void)sigaddset(&set, ends[i]);
@@ -73,7 +74,8 @@ static int take_signals(struct job_run *r, struct error *err)
 
 /* ------------------------------------------------------------------- ready file --- */
 
-/* Checkpoints are read from the container's first process on. */
+/* Let the checkpoint's readers start with the container's first process, then wait for the ready
+ * file. */
 static void watch_start(struct job_run *r)
 {
 	const char *file = r->plan.file->stages.ready_file;
@@ -100,7 +102,7 @@ static void watch_start(struct job_run *r)
 	_exit(0);
 }
 
-/* A file that is there from the start would say nothing. */
+/* A ready file that exists before the start would show nothing, so it is not watched. */
 static void start_watch(struct job_run *r)
 {
 	const char *file = r->plan.file->stages.ready_file;
@@ -142,7 +144,7 @@ static int judge_part(const struct job_run *r, const struct job_part *p)
 {
 	if (!p->status || p->is_ahead)
 		return 0;
-	/* containerd may have it since before. */
+	/* containerd may have the image from an earlier pull. */
 	if (p == r->plan.image && !r->plan.file->stops) {
 		fprintf(stderr,
 			"bootseer job run: %s: %s: what containerd has of it "
@@ -152,18 +154,18 @@ static int judge_part(const struct job_run *r, const struct job_part *p)
 	}
 	fprintf(stderr, "bootseer job run: %s: %s: the program is not run\n",
 		p->what, p->why);
-	/* The set-up is the job's own command. */
+	/* The set-up command is the job's own, so its status is the job's. */
 	return strcmp(p->stage, "env") == 0 ? p->status : EXIT_OWN;
 }
 
-/* Readers ahead have files of the mounts open, so they end first. */
+/* End the processes that read ahead first: they have files of the mounts open. */
 static void end_readers(struct job_run *r)
 {
 	for (size_t i = 0; i < r->plan.n; i++)
 		job_part_end_group(&r->plan.parts[i]);
 }
 
-/* False: something of it is not stored. */
+/* Unmount a checkpoint.  False: some files are not stored. */
 static bool end_mount(const struct job_run *r, const struct job_ckpt *c)
 {
 	struct job_words w = { .v = NULL };
@@ -185,8 +187,8 @@ static bool end_mount(const struct job_run *r, const struct job_ckpt *c)
 	return status == 0;
 }
 
-/* Made by the part's first step.  One that failed by itself made nothing: a mount that is there
- * all the same is another job's, whose program saves into it. */
+/* Was the mount made by the part's first step?  A step that failed by itself made none; an
+ * existing mount is then another job's, whose program saves into it. */
 static bool is_own_mount(const struct job_part *p, const struct job_ckpt *c)
 {
 	bool is_made = !p->is_ordinary && p->at > 0;
@@ -213,7 +215,7 @@ static bool end_mounts(struct job_run *r)
 
 /* ---------------------------------------------------------------------- program --- */
 
-/* A signal since the parts were ready ends the job before its program. */
+/* Did a signal come after the parts were ready?  Then the program is not started. */
 static bool was_signalled(const struct job_run *r, int *ret_status)
 {
 	struct signalfd_siginfo info;
@@ -257,14 +259,14 @@ static int run_container(struct job_run *r, bool is_lazy, int *ret_status,
 		end_watch(r);
 	}
 	*ret_began = job_container_pid(c) > 0;
-	/* No program was there for it. */
+	/* The signal came when there was no program to handle it. */
 	if (rc == 0 && told && (!*ret_began || WIFSIGNALED(*ret_status)))
 		*ret_status = told;
 	job_container_close(c);
 	return rc;
 }
 
-/* The image as any containerd has it, where ours was not even begun. */
+/* Run the image by another snapshotter, as the container was not even started with ours. */
 static int run_ordinary(struct job_run *r, int *ret_status, struct error *err)
 {
 	struct job_part *p = r->plan.image;
@@ -293,7 +295,7 @@ static int run_program(struct job_run *r, int *ret_status, struct error *err)
 
 	if (!image)
 		return run_here(r, ret_status, err);
-	/* With neither pulled it is as it was before. */
+	/* If both pulls failed, containerd's image, if any, is from an earlier pull by ours. */
 	is_lazy = !image->is_ordinary || image->status;
 	rc = run_container(r, is_lazy, ret_status, &began, err);
 	if (rc == 0 && *ret_status && !began && is_lazy &&
@@ -302,7 +304,7 @@ static int run_program(struct job_run *r, int *ret_status, struct error *err)
 	return rc;
 }
 
-/* To wait(2)'s status of what the job ended with. */
+/* Run the parts and the program; *ret_status is as of wait(2). */
 static int run_job(struct job_run *r, int *ret_status, struct error *err)
 {
 	struct job_plan *p = &r->plan;
@@ -356,7 +358,7 @@ static int run_for_real(struct job_run *r, struct error *err)
 		return rc;
 	job_say_begin(&r->say, f, r->plan.self);
 	rc = run_job(r, &status, err);
-	/* A program that went well, and whose files are lost, did not. */
+	/* A program that succeeded but whose files are lost counts as failed. */
 	if (!end_mounts(r) && rc == 0 && status == 0)
 		status = EXIT_OWN << 8;
 	job_say_end(&r->say);
@@ -393,7 +395,7 @@ static int run_job_command(const void *config, char **args, struct error *err)
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	int rc;
 
-	/* "FILE -- COMMAND" leaves the dashes. */
+	/* With "FILE -- COMMAND" the dashes are still among the operands. */
 	args += args[1] && strcmp(args[1], "--") == 0 ? 2 : 1;
 	r.plan.command = *args ? args : f.command;
 	if (n < 0)

@@ -11,7 +11,8 @@
 #include "cli/child.h"
 #include "cli/job_words.h"
 
-#define SEND_END_MS 5000 /* of a program that has ended nobody waits longer */
+/* longest wait for the sender after the program has ended */
+#define SEND_END_MS 5000
 
 static void start_sender(struct job_say *s, const char *self)
 {
@@ -23,7 +24,7 @@ static void start_sender(struct job_say *s, const char *self)
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return;
 	in = ends[0];
-	/* A service that hangs keeps nobody waiting. */
+	/* Never block on the pipe, in case the service hangs. */
 	(void)fcntl(ends[1], F_SETFL, O_NONBLOCK);
 	job_words_add(&w, "%s", self);
 	job_words_add(&w, "stage");
@@ -74,7 +75,7 @@ void job_say(struct job_say *s, const char *stage, enum stage_ev ev,
 	stage_own_by_env(&e);
 	e.job = stage_text(s->file->name);
 	e.node = stage_text(stage_this_node());
-	/* The ranks of a node's program have numbers of their own. */
+	/* No rank: ranks are those of the program's processes, several on a node. */
 	e.rank = STAGE_NONE;
 	if (ev == STAGE_END)
 		e.status = status;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Stages of the job's start: to bootseer-events where it follows this node's processes, else
- * to a service that the file names, else on standard error.
+ * Reports the stages of a job's start: to bootseer-events if that follows this node's processes,
+ * else to the service that the file names, else on standard error.
  */
 #ifndef BOOTSEER_CLI_JOB_SAY_H
 #define BOOTSEER_CLI_JOB_SAY_H
@@ -13,17 +13,18 @@
 
 struct job_say {
 	const struct job_file *file;
-	struct stage_emitter *emitter; /* NULL: nobody follows */
-	int sender_fd;                 /* what 'stage send' reads, or -1 */
+	struct stage_emitter *emitter; /* NULL: bootseer-events does not
+	                                * follow this node */
+	int sender_fd;                 /* pipe to 'stage send'; -1: none */
 	pid_t sender;
 };
 
-/* `self` is this program. */
+/* `self` is the path of this program. */
 void job_say_begin(struct job_say *s, const struct job_file *f,
 		   const char *self);
 void job_say(struct job_say *s, const char *stage, enum stage_ev ev,
 	     int64_t status);
-/* Wait until all that was said is sent, or it took too long. */
+/* Wait until all stages are sent, or a timeout. */
 void job_say_end(struct job_say *s);
 
 #endif

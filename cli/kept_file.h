@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file of containerd's configuration as it was, so that it can be so again. */
+/* A file of containerd's configuration with its previous content, to be able to restore it. */
 #ifndef BOOTSEER_CLI_KEPT_FILE_H
 #define BOOTSEER_CLI_KEPT_FILE_H
 
@@ -17,11 +17,11 @@ struct kept_file {
 /* Read the file; a missing one is no error, and its text is "". */
 int kept_file_read(struct kept_file *f, struct error *err) MUST_CHECK;
 
-/* Have `text` in the file's place, with the mode that the file has; NULL removes it. */
+/* Write `text` to the file, keeping its mode; NULL removes the file. */
 int kept_file_put(const struct kept_file *f, const char *text,
 		  struct error *err) MUST_CHECK;
 
-/* The file is again what kept_file_read() found. */
+/* Restore the file to what kept_file_read() found. */
 int kept_file_restore(const struct kept_file *f, struct error *err) MUST_CHECK;
 
 void kept_file_fini(struct kept_file *f);

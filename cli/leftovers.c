@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A recording's folder is locked by its process for as long as that lives
- * (rootfs.c).  One that is not locked, is ours, and has a note is a leftover.
+ * The process of a recording locks its folder as long as it lives (rootfs.c).  A folder of ours
+ * that has a note and is not locked is left over.
  */
 #include "cli/leftovers.h"
 
@@ -34,7 +34,7 @@ int leftovers_note(const char *dir, const char *user, struct error *err)
 	return fs_replace_file(path, user, strlen(user), 0600, err);
 }
 
-/* Others may write to the folder above: what is theirs is not looked at. */
+/* Is the folder ours?  Other users can write to the folder above; their folders are ignored. */
 static bool is_ours(int fd)
 {
 	struct stat st;
@@ -71,7 +71,7 @@ static void kill_container(const char *path, const char *name)
 				 (char *)(uintptr_t)name,
 				 NULL };
 
-		/* Leftovers of the container show below. */
+		/* If containers are left, the later steps report it. */
 		(void)!child_capture(argv, RUNC_TIMEOUT_MS, &text, &status,
 				     &err);
 	}
@@ -88,7 +88,7 @@ static int clean_leftover(struct node_client *c, const char *path,
 	return rc < 0 ? rc : fs_remove_tree(path, err);
 }
 
-/* 1 when the folder is a leftover, and then whose. */
+/* Is the folder left over?  1: yes, and `ret` is the user in its note. */
 static int find_user(const char *path, struct buf *ret)
 {
 	AUTO_CLOSE int fd =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer: finds the command, parses its options, runs it. */
+/* The program bootseer: finds the command, parses its options, runs it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,7 @@ static const struct command *const commands[] = {
 	&ops_recover_command,
 };
 
-/* The words of a command's name after "bootseer", or 0 if argv has others. */
+/* The number of words in a command's name after "bootseer", or 0 if argv does not match. */
 static int match_command(const struct command *c, int argc, char **argv)
 {
 	const char *name = strchr(c->program.name, ' ');
@@ -109,7 +109,8 @@ static int match_command(const struct command *c, int argc, char **argv)
 	return n;
 }
 
-/* "image" and "node" are the first words of commands, none themselves. */
+/* Is `word` the first word of this command's name?  Groups such as "image" and "node" are not
+ * commands. */
 static bool in_group(const struct command *c, const char *word)
 {
 	const char *name = strchr(c->program.name, ' ') + 1;
@@ -131,7 +132,7 @@ static bool wants_help(const char *word)
 	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-/* The commands of a group, or all when it is NULL; without "bootseer". */
+/* Print the commands of a group, or all commands if it is NULL. */
 static void print_help(FILE *out, const char *group)
 {
 	fputs("Usage: bootseer COMMAND [OPTIONS] [ARGUMENTS]\n\n"
@@ -145,7 +146,7 @@ static void print_help(FILE *out, const char *group)
 	fputs("\n'bootseer COMMAND --help' tells what each does.\n", out);
 }
 
-/* Short, so that what is wrong is the last line that people see. */
+/* Kept short, so that the mistake is the last line on the screen. */
 static void refuse_words(int argc, char **argv)
 {
 	const char *group = is_group(argv[1]) ? argv[1] : NULL;
@@ -168,7 +169,7 @@ static void refuse_words(int argc, char **argv)
 static int fail_command(const struct command *c, void *config, int status,
 			struct error *err)
 {
-	/* The message may have words of a registry, a node or a file's name. */
+	/* The message may contain text from a registry, a node or a file's name. */
 	text_make_printable(err->msg);
 	fprintf(stderr, "%s: %s\n", c->program.name, err->msg);
 	option_fini(c->program.options, config);

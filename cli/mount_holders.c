@@ -52,7 +52,7 @@ static bool leads_within(const struct holder_look *l, const char *link)
 	return is_within(l, to);
 }
 
-/* Does a link of this folder of /proc lead into the mount? */
+/* Does a link in this folder of /proc/PID lead into the mount? */
 static bool any_leads_within(const struct holder_look *l, const char *folder)
 {
 	DIR *dir = opendir(folder);
@@ -105,7 +105,7 @@ static void name_process(struct holder_look *l, const char *pid)
 	l->n++;
 }
 
-/* Mounts of this namespace below the folder: the fifth word of each line. */
+/* Look for mounts below the folder: the mount point is the fifth word of each line. */
 static void look_at_mounts(struct holder_look *l)
 {
 	AUTO_BUF text = BUF_INIT;

@@ -6,10 +6,9 @@
 #include "common/buf.h"
 
 /*
- * Append to `ret` who uses the mount at `dir` (canonical): mounts below it, and
- * processes by their working folder, root, program, mapped and open files, as in
- * "sleep (pid 123), the mount '/mnt/proc' and 2 more".  Nothing is appended when
- * nobody is found.  Looks no longer than two seconds.
+ * Append to `ret` what uses the mount at `dir` (canonical): mounts below it, and processes by
+ * their working folder, root, program, mapped and open files, as in "sleep (pid 123), the mount
+ * '/mnt/proc' and 2 more".  Appends nothing when nothing is found.  Takes at most two seconds.
  */
 void mount_holders(const char *dir, struct buf *ret);
 

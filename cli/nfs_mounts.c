@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Slots, connections and read-ahead of NFS: the kernel's defaults are those of small files
- * (docs/analysis.md has what they cost; the paper's 4.2.5). */
+/* Slots, connections and read-ahead of NFS: the kernel's defaults suit small files (for their cost
+ * see docs/analysis.md, and the paper's 4.2.5). */
 #include "cli/nfs_mounts.h"
 
 #include <errno.h>
@@ -18,17 +18,20 @@
 
 #define MOUNTSTATS_MAX (4u << 20)
 #define NUMBER_MAX 64u
-#define SLOTS_FEW 256u      /* of a connection or session */
-#define AHEAD_REQUESTS 4u   /* that sequential reads should have under way */
-#define WAIT_MUCH 0.5       /* of requests' time */
-#define REQUESTS_MANY 1000u /* that say something */
+/* too few slots of a connection or session, for large files */
+#define SLOTS_FEW 256u
+/* requests that sequential reads should have in flight */
+#define AHEAD_REQUESTS 4u
+/* too large a part of the requests' time spent in the queue */
+#define WAIT_MUCH 0.5
+#define REQUESTS_MANY 1000u /* fewest requests that allow a judgement */
 #define NFS_HEAD "device "
 #define MOUNTED " mounted on "
 #define WITH_TYPE " with fstype nfs"
 
 /* ------------------------------------------------------------------ mountstats --- */
 
-/* "device nas:/ckpt mounted on /ckpt with fstype nfs4 statvers=1.1"; other types: false. */
+/* Parse "device nas:/ckpt mounted on /ckpt with fstype nfs4 statvers=1.1".  False: not NFS. */
 static bool read_head(char *line, struct nfs_mount *m)
 {
 	char *on = strstr(line, MOUNTED), *type;
@@ -36,7 +39,7 @@ static bool read_head(char *line, struct nfs_mount *m)
 	if (strncmp(line, NFS_HEAD, strlen(NFS_HEAD)) != 0 || !on)
 		return false;
 	type = strstr(on, WITH_TYPE);
-	if (!type || type[strlen(WITH_TYPE)] == 'd') /* nfsd */
+	if (!type || type[strlen(WITH_TYPE)] == 'd') /* the type is nfsd */
 		return false;
 	*on = '\0';
 	*type = '\0';
@@ -63,7 +66,7 @@ static void read_options(char *opts, struct nfs_mount *m)
 	}
 }
 
-/* "READ: ops trans timeouts sent received queue_ms rtt_ms execute_ms" */
+/* Parse "READ: ops trans timeouts sent received queue_ms rtt_ms execute_ms". */
 static void read_operation(const char *numbers, struct nfs_mount *m)
 {
 	uint64_t ops, queue_ms, rtt_ms;
@@ -139,7 +142,7 @@ static double wait_share(const struct nfs_mount *m)
 	return m->requests >= REQUESTS_MANY && all > 0 ? m->queue_s / all : 0;
 }
 
-/* The fewest of a session's and of a connection's slots; 0: unknown. */
+/* The smaller of the session's and the connection's number of slots; 0: unknown. */
 static uint64_t slots_of(const struct nfs_mount *m, const struct nfs_limits *l)
 {
 	uint64_t of_connection = m->is_rdma ? l->rdma_slots : l->tcp_slots;
@@ -298,7 +301,8 @@ void nfs_mounts_check(json_t *list, const char *path)
 
 struct mount_of_path {
 	const char *path;
-	char *found; /* the mount point that is nearest, where it is of NFS */
+	char *found; /* mount point nearest to `path`, if it is NFS; else
+	              * NULL */
 	size_t len;
 };
 

@@ -11,7 +11,8 @@
 #include "common/clock.h"
 #include "common/duration.h"
 
-#define TROUBLE_S 600 /* so long a block that was not kept is told of first */
+/* failures to store a block in the last TROUBLE_S are printed first */
+#define TROUBLE_S 600
 
 struct node_config_cli {
 	struct node_options node;
@@ -65,7 +66,7 @@ static void print_device(const json_t *d)
 	       reply_count(d, "fetches", "request", requests));
 }
 
-/* Did it end with what starts read? */
+/* Did the prefetch end with the blocks that starts read, not with the whole image? */
 static bool is_part_done(const json_t *p)
 {
 	return strcmp(reply_text(p, "phase"), "done") == 0 &&
@@ -90,9 +91,9 @@ static void print_prefetch(const json_t *p)
 		printf("            %s\n", reply_text(p, "error"));
 }
 
-#define RECENT_S 3600 /* a failure is said first */
+#define RECENT_S 3600 /* failures in this time are printed first */
 
-/* Print the image's last failure, if that is `recent` or not, as asked for. */
+/* Print the image's last failure, if its being recent is equal to `recent`. */
 static void print_failed(const json_t *i, bool recent, const char *name)
 {
 	const json_t *e = json_object_get(i, "last_error");
@@ -106,7 +107,7 @@ static void print_failed(const json_t *i, bool recent, const char *name)
 	       name, *name ? ", " : "", age, reply_text(e, "message"));
 }
 
-/* The image's of all starts under way. */
+/* Print the starts under way that are of this image. */
 static void print_starts(const json_t *starts, const char *id)
 {
 	const json_t *start;
@@ -170,7 +171,7 @@ static void print_peers(const json_t *p)
 	puts(bad || failed ? ": bootseer p2p status has why" : "");
 }
 
-/* Print what cannot be given back now, and why. */
+/* Print the space that cannot be freed now, and why. */
 static void print_kept(const json_t *cache)
 {
 	char text[PROGRESS_COUNT_MAX], unknown[PROGRESS_BYTES_MAX];
@@ -200,7 +201,7 @@ static void print_registries(const json_t *list)
 		       reply_number(one, "seconds"), reply_text(one, "reason"));
 }
 
-/* Print trouble before all else: somebody at night reads the first lines. */
+/* Print trouble first, as an operator in a hurry reads the first lines. */
 static void print_troubles(const json_t *s)
 {
 	const json_t *c = json_object_get(s, "cache");
@@ -210,7 +211,7 @@ static void print_troubles(const json_t *s)
 	size_t k;
 
 	print_registries(json_object_get(s, "registries"));
-	/* Failures before somebody made room are no trouble any more. */
+	/* Old failures are left out: the disk has probably got room since. */
 	if (n && ago < TROUBLE_S)
 		printf("disk      %lld blocks were fetched and could not be "
 		       "kept, the last %lld s ago: it is full or fails "

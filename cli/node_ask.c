@@ -72,7 +72,7 @@ const char *reply_text(const json_t *j, const char *key)
 {
 	const char *s = json_string_value(json_object_get(j, key));
 
-	/* In its place: it gets no longer, and the answer is ours. */
+	/* Changed in place, which is allowed: the text gets no longer, and the reply is ours. */
 	if (s)
 		text_make_printable((char *)(uintptr_t)s);
 	return s ? s : "-";

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `bootseer node doctor`: what can be seen from outside, then what bootseerd
- * says of itself, if it runs. */
+/* `bootseer node doctor`: checks from outside, then bootseerd's checks of itself, if it runs. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -46,7 +45,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* Returns whether all that is needed is there. */
+/* Is everything there that is needed? */
 static bool is_well(const json_t *list)
 {
 	const json_t *check;
@@ -92,7 +91,7 @@ static void add_daemon(json_t *list, int rc, const struct error *err)
 		   "%s", runs ? "answers" : err->msg);
 }
 
-/* The entry of bootseerd's mirror for hosts.toml; false: there is no mirror. */
+/* Read the hosts.toml entry of bootseerd's mirror; false: there is no mirror. */
 static bool read_mirror_entry(const json_t *status, struct buf *ret)
 {
 	AUTO_FREE char *path = NULL;
@@ -107,7 +106,7 @@ static bool read_mirror_entry(const json_t *status, struct buf *ret)
 	return fs_read_file(path, TOML_BYTES_MAX, ret, NULL) == 0 && ret->data;
 }
 
-/* All checks in one list; `c` is NULL when bootseerd does not run. */
+/* Run all checks into one list; `c` is NULL when bootseerd does not run. */
 static void gather_checks(const struct doctor_config *cfg,
 			  struct node_client *c, json_t *list)
 {
@@ -138,7 +137,7 @@ static void gather_checks(const struct doctor_config *cfg,
 	doctor_check_containerd(list, cfg->containerd, &node);
 }
 
-/* A report that fails is an error, and changes nothing in the list. */
+/* Send the list to bootseerd.  A failure is an error, and does not change the list. */
 static int report_checks(struct node_client *c, json_t *list,
 			 const struct error *why, struct error *err)
 {

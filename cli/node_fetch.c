@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `bootseer node fetch`: images whose layers containerd does not have, because they
- * were pulled lazily or their layers were deleted once they were unpacked, cannot be
- * unpacked for another snapshotter.  The layers are fetched into containerd's store by
- * `ctr`, which every containerd brings.
+ * `bootseer node fetch`: containerd lacks the layers of images that were pulled lazily, or whose
+ * layers were deleted once unpacked.  Such images cannot be unpacked for another snapshotter.
+ * This command fetches the layers into containerd's store by `ctr`, which every containerd has.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,10 +27,12 @@
 #include "common/text.h"
 #include "objects/oci.h"
 
-#define INGEST_TIMEOUT_MS (30 * 60 * 1000) /* of one layer, from a local file */
+/* to import one layer, from a local file */
+#define INGEST_TIMEOUT_MS (30 * 60 * 1000)
 #define READ_SIZE (1u << 20)
 #define NODE_TIMEOUT_NS (10 * INT64_C(1000000000))
-#define HOSTS_DIRS "/etc/containerd/certs.d" /* where no bootseerd says it */
+/* default, if bootseerd does not report the folder */
+#define HOSTS_DIRS "/etc/containerd/certs.d"
 
 struct fetch_config {
 	struct image_access access;
@@ -62,8 +63,8 @@ static const struct option_spec options[] = {
 
 enum blob_state {
 	BLOB_THERE,
-	BLOB_UNPACKED, /* the config of an image that was unpacked here */
-	BLOB_FAILED,   /* a layer; another name of its image may give it */
+	BLOB_UNPACKED, /* config of an image that is unpacked on this node */
+	BLOB_FAILED,   /* a layer; another name of its image may still work */
 };
 
 struct blob_known {
@@ -74,10 +75,11 @@ struct blob_known {
 struct layer_fetch {
 	const struct fetch_config *config;
 	const char *namespace;    /* borrowed */
-	struct blob_known *blobs; /* of the namespace */
+	struct blob_known *blobs; /* of this namespace */
 	size_t n_blobs, cap_blobs;
 	struct progress *bar;
-	json_t *node; /* "access" of bootseerd's status; NULL: not asked yet */
+	json_t *node; /* member "access" of bootseerd's status; NULL: not
+	               * fetched yet */
 	uint64_t n_missing, n_fetched, n_failed, n_unread, bytes;
 	struct error why; /* the last failure */
 };
@@ -93,7 +95,7 @@ static int call_ctr(const struct layer_fetch *f, const char *const words[],
 
 /* ----------------------------------------------------------------- content --- */
 
-/* NULL: containerd does not have it. */
+/* Look a blob up; NULL: containerd does not have it. */
 static struct blob_known *blob_find(const struct layer_fetch *f,
 				    const struct digest *d)
 {
@@ -118,7 +120,7 @@ static int blob_note(struct layer_fetch *f, const struct digest *d,
 	return 0;
 }
 
-/* Lines of "DIGEST SIZE AGE LABELS". */
+/* List containerd's blobs, in lines of "DIGEST SIZE AGE LABELS". */
 static int list_blobs(struct layer_fetch *f, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -141,7 +143,7 @@ static int list_blobs(struct layer_fetch *f, struct error *err)
 	return rc;
 }
 
-/* A manifest or index that containerd has. */
+/* Read a manifest or index that containerd has. */
 static int read_json(struct layer_fetch *f, const struct digest *d,
 		     json_t **ret, struct error *err)
 {
@@ -189,8 +191,8 @@ static int copy_blob(struct layer_fetch *f, const struct missing_layer *m,
 	return rc;
 }
 
-/* Label first: a layer that nothing refers to is garbage to containerd.  It checks
- * the digest of what it is given. */
+/* Import a layer.  The label comes first, as containerd removes layers without references.
+ * containerd checks the digest of the content. */
 static int hand_over(struct layer_fetch *f, const struct missing_layer *m,
 		     int fd, struct error *err)
 {
@@ -217,7 +219,7 @@ static int hand_over(struct layer_fetch *f, const struct missing_layer *m,
 	return rc;
 }
 
-/* How large it is a manifest says, which is a stranger's. */
+/* Check for disk space before: the size comes from a manifest, and so from strangers. */
 static int check_room(const struct layer_fetch *f,
 		      const struct missing_layer *m, int fd, struct error *err)
 {
@@ -236,8 +238,8 @@ static int check_room(const struct layer_fetch *f,
 
 /* ---------------------------------------------------------------- registries --- */
 
-/* Registries are reached as bootseerd reaches them, since containerd pulled by the same
- * mirrors; a node whose bootseerd is away has the options alone. */
+/* Get bootseerd's settings for registries, since containerd pulled through the same mirrors.  If
+ * bootseerd does not answer, only the options are used. */
 static int ask_node(struct layer_fetch *f, struct error *err)
 {
 	const struct node_options node = { .timeout = NODE_TIMEOUT_NS };
@@ -265,7 +267,7 @@ static const char *node_string(const struct layer_fetch *f, const char *key)
 	return json_string_value(json_object_get(f->node, key));
 }
 
-/* Options of the command line come before bootseerd's, as whoever calls knows better. */
+/* Options of the command line take precedence over bootseerd's settings. */
 static int open_registry(struct layer_fetch *f, struct image_target *t,
 			 struct oci_store **ret, struct error *err)
 {
@@ -349,7 +351,7 @@ static bool digest_of_json(const json_t *descriptor, struct digest *ret)
 	return text && digest_parse(text, ret, NULL) == 0;
 }
 
-/* Was it unpacked here?  An index has manifests for other machines, too. */
+/* Is this manifest's image unpacked here?  An index also has manifests for other platforms. */
 static bool is_unpacked(const struct layer_fetch *f, const json_t *manifest)
 {
 	const struct blob_known *c;
@@ -412,8 +414,8 @@ static int visit_image(struct layer_fetch *f, const char *image,
 	return rc;
 }
 
-/* Lines of "REF TYPE DIGEST ...".  A name that CRI gives, "sha256:...", names no
- * registry; the image has another one then. */
+/* Visit all images, in lines of "REF TYPE DIGEST ...".  Names given by CRI ("sha256:...") have no
+ * registry; such an image has another name too. */
 static int visit_namespace(struct layer_fetch *f, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -435,7 +437,7 @@ static int visit_namespace(struct layer_fetch *f, struct error *err)
 			continue;
 		text_make_printable(name);
 		rc = visit_image(f, name, &d, true, err);
-		/* Others are not to wait for what somebody pushed. */
+		/* A broken image must not keep the other images from being fetched. */
 		if (rc == -EBADMSG) {
 			error_wrap(err, rc, "image %.100s", name);
 			f->n_unread++;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `bootseer node join` and `node leave`: containerd is told of the plugin by a file of its
- * own, or told nothing any more.  containerd prints its configuration before and after;
- * what else would change, or a containerd that does not come back, has all files as they
- * were.
+ * `bootseer node join` and `node leave`: configure the plugin in containerd by a file of its own,
+ * or remove that file. containerd prints its configuration before and after; if anything else
+ * would change, or containerd does not start again, all files are restored.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,8 +31,8 @@
 #define RESTART_TIMEOUT_MS 120000
 #define FETCH_TIMEOUT_MS (60 * 60 * 1000)
 #define NODE_TIMEOUT_NS (10 * NS_PER_S)
-#define LOOK_MS 200   /* between two questions to a containerd that starts */
-#define STATUS_LEFT 3 /* containers go on with the plugin */
+#define LOOK_MS 200   /* pause between two checks of a starting containerd */
+#define STATUS_LEFT 3 /* exit status: containers still run on the plugin */
 
 struct join_config {
 	char *file, *socket, *restart, *pods, *address, *root;
