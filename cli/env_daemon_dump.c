@@ -88,7 +88,7 @@ static char *path_of(const struct daemon_dump *u, const char *dir,
 								    : path;
 }
 
-/* Make the paths; what a run that was killed has left there is removed. */
+/* Make the paths, and remove files that a killed run left there. */
 static int make_paths(struct daemon_dump *u, struct error *err)
 {
 	AUTO_FREE char *folder = path_of(u, u->s->dir, ".dump");

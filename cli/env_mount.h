@@ -30,14 +30,15 @@ struct env_mount_job {
 	                    * restores there */
 	/* Set if bootseerd answered, whether or not the mount succeeded. */
 	bool is_answered;
-	/* Set: nothing is to be unpacked at the targets, either. */
+	/* Set if the targets must not be filled by unpacking either, as a failed check left a
+	 * mount. */
 	bool is_over;
 };
 
-/* Have bootseerd mount the snapshot, and join it to the targets; what the check returns
- * is returned, and nothing is mounted then.  1: the snapshot was in the targets already,
- * and was checked.  -ENOENT with an empty
- * message: there is no bootseerd for us, so there is nothing to say. */
+/* Have bootseerd mount the snapshot and join the mount to the targets; if the check fails,
+ * unmount it and return the check's error.  Returns 1 if the snapshot was in the targets
+ * already, and passed the check.  -ENOENT with an empty message: no bootseerd is there for us,
+ * which is normal. */
 int env_mount(struct env_mount_job *job, struct error *err) MUST_CHECK;
 
 #endif

@@ -44,8 +44,7 @@
 #define TARGETS_MAX 64
 #define TARGET_MAX 4095
 #define LIST_MAX 65536
-#define LOG_FILE_MAX \
-	262144 /* bytes; a line for each question that is refused */
+#define LOG_FILE_MAX 262144 /* bytes; each refused request adds a line */
 
 struct env_socket_config {
 	struct node_options node;

@@ -56,7 +56,7 @@ static int check_image_sign(const void *config, char **args, struct error *err)
 		      : signer_pattern(c->repository, &t->ref, pattern, err);
 }
 
-/* The keys of a command, and what is said of an artifact with them. */
+/* The keys of a command, and the requirements for signatures. */
 struct sign_terms_owned {
 	struct sign_key *key;
 	struct trust_keys *trusted; /* or NULL */

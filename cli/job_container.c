@@ -371,7 +371,7 @@ static void add_mount(struct job_words *w, const char *src, const char *dst,
 		      options);
 }
 
-/* "SOURCE:TARGET[:ro]" */
+/* Add the mount "SOURCE:TARGET[:ro]". */
 static void add_user_mount(struct job_words *w, const char *text)
 {
 	const char *dst = strchr(text, ':');
@@ -386,7 +386,7 @@ static void add_user_mount(struct job_words *w, const char *text)
 		      dst + 1, is_ro ? "ro" : "rw");
 }
 
-/* This program, as the container has it. */
+/* Add the words that run this program inside the container. */
 static void add_program(const struct job_program *o, struct job_words *w)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -402,7 +402,7 @@ static void add_program(const struct job_program *o, struct job_words *w)
 	job_words_add(w, JOB_CONTAINER_DIR "/bootseer");
 }
 
-/* The set-up command in the container, as `env run` has it. */
+/* Add the words that run the set-up command by `env run` in the container. */
 static void add_setup(const struct job_file *f, const struct job_program *o,
 		      const char *image, struct job_words *w)
 {
@@ -423,7 +423,7 @@ static void add_setup(const struct job_file *f, const struct job_program *o,
 	job_words_add_all(w, e->command);
 }
 
-/* Commands of the container's shell before it becomes the program. */
+/* Write the script that the container's shell runs before it executes the program. */
 static int write_script(const struct job_container *c,
 			const struct job_program *o, const char *image,
 			struct buf *ret)
@@ -436,7 +436,7 @@ static int write_script(const struct job_container *c,
 					 "/out 2>" JOB_CONTAINER_DIR "/err\n");
 
 	if (e->store) {
-		/* A target that is there can be mounted at. */
+		/* Make the targets: only an existing folder can be mounted over. */
 		if (rc == 0 && e->targets && *e->targets) {
 			rc = buf_puts(ret, "mkdir -p ");
 			if (rc == 0)
@@ -495,7 +495,8 @@ static void add_labels(const struct job_image *i, struct job_words *w)
 	}
 }
 
-/* A library that an image preloads into all programs may not suit this one's loader. */
+/* Hide the image's LD_PRELOAD from our program, whose loader may not be able to load it; the job's
+ * program gets it back. */
 #define BECOME_INIT \
 	"[ -z \"$LD_PRELOAD\" ] || export " JOB_INIT_PRELOAD \
 	"=\"$LD_PRELOAD\"; unset LD_PRELOAD; exec \"$@\""
@@ -548,7 +549,8 @@ static void make_words(struct job_container *c, const struct job_program *o,
 /* Make a FIFO and open it for both reading and writing, so that bytes written wait for their
  * reader. */
 
-/* Open here for both, so that what is written waits in it for its reader. */
+/* Make a FIFO and open it for both reading and writing, so that bytes written wait for their
+ * reader. */
 static int open_fifo(const char *in, const char *name, mode_t mode, int *ret_fd,
 		     struct error *err)
 {
@@ -556,7 +558,7 @@ static int open_fifo(const char *in, const char *name, mode_t mode, int *ret_fd,
 
 	if (!path)
 		return error_nomem(err);
-	/* `mode` is for whatever user the container has; nobody else comes here. */
+	/* `mode` lets any user of the container in; other users cannot enter the folder. */
 	if (mkfifo(path, 0600) < 0 || chmod(path, mode) < 0)
 		return error_errno(err, errno, "make '%s'", path);
 	*ret_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -589,7 +591,8 @@ int job_container_open(struct job_container *c, bool is_lazy,
 		rc = error_nomem(err);
 	if (rc == 0 && !c->is_terminal)
 		rc = job_relay_start(in, events, &c->relay, err);
-	/* Behind the relay, which would keep it open when we are killed. */
+	/* Opened after the relay was started, so that the relay does not inherit it: the container
+	 * must notice when this process is killed. */
 	if (rc == 0)
 		rc = open_fifo(in, JOB_INIT_SIGNALS, 0644, &c->signals, err);
 	if (rc == 0)
@@ -622,8 +625,8 @@ int job_container_run(const struct job_container *c, const sigset_t *mask,
 	return job_client_run(&client, ret_status, ret_told, err);
 }
 
-/* `ctr run --rm` would do so when it loses containerd, and the container goes on.  A client that
- * was killed, or lost containerd, has left the task, too. */
+/* Remove the task and the container.  `ctr run --rm` would remove a running container when it
+ * loses the connection to containerd; and a client that was killed leaves the task. */
 static void remove_container(const struct job_container *c, bool has_begun)
 {
 	const struct ctr_target at = { .address = NULL };
@@ -650,7 +653,7 @@ void job_container_close(struct job_container *c)
 	pid_t pid = job_container_pid(c);
 	bool is_left = pid > 0 && kill(pid, 0) == 0;
 
-	/* A container that is left ends by that. */
+	/* A container that still runs ends when these are closed. */
 	if (c->signals >= 0)
 		(void)close(steal_fd(&c->signals));
 	if (c->status >= 0)

@@ -21,13 +21,12 @@
 #include "cli/env_child.h"
 #include "common/fs.h"
 
-#define EXIT_OWN \
-	125 /* a failure of ours, as other runners of containers have it */
+#define EXIT_OWN 125 /* a failure of ours, as in other container runners */
 #define READY_LOOK_MS 100
 
 struct job_run_config {
 	bool dry_run, explain;
-	struct job_file file; /* of open() */
+	struct job_file file; /* read by open() */
 };
 
 static const struct option_spec options[] = {

@@ -124,21 +124,24 @@ static const struct option_spec join_options[] = {
 	{ .key = NULL },
 };
 
-/* Plugins that containerd has to have, and well. */
+/* Plugins that containerd must have loaded without errors, as a bit set. */
 enum wanted_plugins { WANT_OURS = 1, WANT_CRI = 2, WANT_DIFF = 4 };
 
 struct join {
 	const struct join_config *config;
 	struct kept_file main, dropin;
 	struct hosts_files hosts;
-	char *pattern;    /* what the main file imports */
-	char *hosts_dir;  /* where hosts.toml go if containerd says no place */
-	char *pending;    /* a file that is there while containerd may run by
-			   * others than those that are there */
-	struct buf entry; /* of the mirror, for hosts.toml */
+	char *pattern;    /* import pattern in the main file */
+	char *hosts_dir;  /* folder for hosts.toml files if containerd's
+	                   * configuration names none */
+	char *pending;    /* path of a marker file that exists while
+	                   * containerd may still run with other files than
+	                   * those on disk */
+	struct buf entry; /* entry of the mirror, for hosts.toml */
 	struct buf dump;
-	json_t *node;     /* bootseerd's status; NULL: it was not asked */
-	unsigned int had; /* of WANT_CRI and WANT_DIFF */
+	json_t *node;     /* bootseerd's status; NULL: not requested */
+	unsigned int had; /* bits of the plugins that worked before:
+	                   * WANT_CRI and WANT_DIFF */
 	bool runs, is_pending;
 };
 
@@ -157,7 +160,7 @@ static void join_fini(struct join *j)
 
 /* ------------------------------------------------------------------- files --- */
 
-/* The folder of the drop-in. */
+/* Create the drop-in's folder. */
 static int make_folder(const struct join *j, struct error *err)
 {
 	AUTO_FREE char *path = strdup(j->dropin.path);
@@ -170,7 +173,7 @@ static int make_folder(const struct join *j, struct error *err)
 	return error_set(err, errno, "make '%s': %s", path, strerror(errno));
 }
 
-/* The same; false: others have something there. */
+/* Remove the drop-in's folder; false: it has other files. */
 static bool remove_folder(const struct join *j)
 {
 	AUTO_FREE char *path = strdup(j->dropin.path);
@@ -195,7 +198,7 @@ static int restore_files(const struct join *j, struct error *err)
 	return rc < 0 ? rc : rc2;
 }
 
-/* conf.d beside the main file, both kept as they are. */
+/* Read the main file, and the drop-in in conf.d beside it, to be able to restore both. */
 static int open_files(struct join *j, struct error *err)
 {
 	const char *slash = strrchr(j->config->file, '/');
@@ -227,7 +230,7 @@ static int open_files(struct join *j, struct error *err)
 
 /* -------------------------------------------------------------- containerd --- */
 
-/* Returns a program's stdout; its stderr is in `err` when it fails. */
+/* Run a program and get its stdout.  If it fails, its stderr is in `err`. */
 static int run_child(char *const argv[], int64_t timeout_ms, struct buf *ret,
 		     struct error *err)
 {
@@ -260,12 +263,13 @@ static int run_child(char *const argv[], int64_t timeout_ms, struct buf *ret,
 				    : "it failed");
 }
 
-/* Runs "$@" where the folder of the drop-in, $1, has the other files alone, for it alone. */
+/* A shell script that runs "$@" with the drop-in $1 hidden, for that program only: a tmpfs with
+ * copies of the other files is mounted over the folder. */
 #define WITHOUT_DROPIN \
 	"d=${1%/*}; exec 9<\"$d\" && mount -t tmpfs -o mode=755 bootseer \"$d\" && " \
 	"cp -a /proc/self/fd/9/. \"$d\" && rm \"$1\" && shift && exec \"$@\" 9<&-"
-/* The same in a changed root, which is no mount, so that no namespace of mounts can be private.
- * No containerd is started there meanwhile. */
+/* WITHOUT_DROPIN for a root folder that is no mount point (chroot), where a mount namespace cannot
+ * be private: the drop-in is renamed meanwhile.  No containerd is started there at that time. */
 #define DROPIN_AWAY \
 	"f=$1; shift; mv \"$f\" \"$f.away\" && { \"$@\"; s=$?; mv \"$f.away\" \"$f\" && " \
 	"exit $s; }"
@@ -278,9 +282,8 @@ static bool root_is_mount(void)
 	       s.stx_attributes & STATX_ATTR_MOUNT_ROOT;
 }
 
-/* Returns what containerd makes of its files as they are now, or with `without` would make of them
- * without the drop-in.  Where its main file does not exist none is named, as that would be an
- * error. */
+/* Get the configuration that containerd makes of its files, or with `without` of all files but the
+ * drop-in.  The main file is only named if it exists, as a missing one is an error. */
 static int dump_config(const struct join *j, bool without, struct buf *ret,
 		       struct error *err)
 {
@@ -330,7 +333,7 @@ static int ask_ctr(const struct join *j, const char *const words[],
 			 err);
 }
 
-/* Is a plugin of this name there, and well?  Lines of "TYPE ID PLATFORMS STATUS". */
+/* Is this plugin loaded without errors?  The list has lines of "TYPE ID PLATFORMS STATUS". */
 static bool is_plugin_ok(const char *list, const char *type, const char *id)
 {
 	while (*list) {
@@ -345,7 +348,7 @@ static bool is_plugin_ok(const char *list, const char *type, const char *id)
 	return false;
 }
 
-/* 0: containerd answers, and has what is wanted of it. */
+/* 0: containerd answers, and the wanted plugins work. */
 static int ask_plugins(const struct join *j, unsigned int want,
 		       struct error *err)
 {
@@ -409,14 +412,14 @@ static int restart_containerd(const struct join *j, bool want_ours,
 	return wait_for_containerd(j, want_ours, err);
 }
 
-/* containerd runs by the files that are there, or reads them when it starts. */
+/* Remove the marker: containerd now runs with the files on disk, or will read them at its start. */
 static void clear_pending(struct join *j)
 {
 	(void)unlink(j->pending);
 	j->is_pending = false;
 }
 
-/* Files as they were, and containerd with them. */
+/* Restore all files, and restart containerd if it was restarted. */
 static int roll_back(struct join *j, int rc, bool restarted, struct error *err)
 {
 	struct error why = ERROR_INIT;
@@ -456,8 +459,8 @@ static int fetch_layers(const struct join *j, struct error *err)
 
 /* -------------------------------------------------------------------- join --- */
 
-/* The drop-in depends on the machine: its platform, and whether its kernel maps ids of
- * overlay mounts (5.19). */
+/* Set what depends on the machine: its platform, and whether its kernel maps the ids of overlay
+ * mounts (since 5.19). */
 static void describe_machine(struct dropin_want *want, char platform[80])
 {
 	struct utsname u = { .machine = "x86_64" };
@@ -491,7 +494,7 @@ static int import_dropin(const struct join *j, unsigned int version,
 	return changed ? kept_file_put(&j->main, text.data, err) : 0;
 }
 
-/* With the new files in place: is what containerd makes of them what is meant? */
+/* With the new files in place, check that containerd's configuration is the intended one. */
 static int check_after(const struct join *j, enum dropin_pods pods,
 		       struct error *err)
 {
@@ -520,7 +523,7 @@ static int check_after(const struct join *j, enum dropin_pods pods,
 	return dropin_compare(j->dump.data, after.data, err);
 }
 
-/* The mirror's entry in hosts.toml of the registries that are named, and nowhere else. */
+/* Put the mirror's entry into hosts.toml of the named registries, and remove it from others. */
 static int place_hosts(struct join *j, const struct containerd_config *c,
 		       struct error *err)
 {
@@ -549,7 +552,7 @@ static bool is_same(const struct kept_file *f, const char *text)
 	return f->is_there && strcmp(f->text.data, text) == 0;
 }
 
-/* The drop-in that is wanted, in the place of the one that is there. */
+/* Write the wanted drop-in.  `*ret_same`: the existing one is equal. */
 static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 			struct error *err)
 {
@@ -577,10 +580,10 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 	*ret_same = rc == 0 && is_same(&j->dropin, text.data);
 	if (rc == 0)
 		rc = make_folder(j, err);
-	/* A process that is killed before it has restarted containerd leaves this. */
+	/* This marker stays if the process is killed before containerd was restarted. */
 	if (rc == 0 && !*ret_same)
 		rc = fs_replace_file(j->pending, "", 0, 0600, err);
-	/* The drop-in comes last: by its time doctor knows what was changed since. */
+	/* The drop-in is written last: doctor compares its time with those of the other files. */
 	if (rc == 0)
 		rc = import_dropin(j, c.version, err);
 	if (rc == 0)
@@ -588,7 +591,7 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 	return rc < 0 ? rc : check_after(j, pods, err);
 }
 
-/* Reads containerd's configuration as it is without the drop-in. */
+/* Read containerd's configuration as it would be without the drop-in. */
 static int begin_join(struct join *j, const struct join_config *config,
 		      struct error *err)
 {
@@ -622,7 +625,7 @@ static int ask_node(struct join *j, const char *option, struct error *err)
 	return 0;
 }
 
-/* Have what bootseerd says of its mirror to containerd, in hosts.toml's form. */
+/* Read the hosts.toml entry for bootseerd's mirror from its status. */
 static int read_mirror(struct join *j, struct error *err)
 {
 	AUTO_FREE char *path = NULL;
@@ -640,7 +643,7 @@ static int read_mirror(struct join *j, struct error *err)
 	return fs_read_file(path, TOML_BYTES_MAX, &j->entry, err);
 }
 
-/* Can bootseerd read the layers that it is to unpack? */
+/* Check that bootseerd can read the layers that it shall unpack. */
 static int check_store(const struct join *j, const struct containerd_config *c,
 		       struct error *err)
 {
@@ -655,7 +658,7 @@ static int check_store(const struct join *j, const struct containerd_config *c,
 			 root, c->root);
 }
 
-/* `is_other`: containerd runs by another drop-in than the one that was found. */
+/* Change the files.  `is_other`: containerd runs with another drop-in than the one on disk. */
 static int change_config(struct join *j, enum dropin_pods pods, bool is_other,
 			 struct error *err)
 {
@@ -676,8 +679,9 @@ static int change_config(struct join *j, enum dropin_pods pods, bool is_other,
 	return 0;
 }
 
-/* Where the plugin's files were lost, containerd still answers pulls by its records of them, and no
- * container of these images could start.  Their layers are looked for by the same labels. */
+/* If the plugin's files were lost, containerd's records still make pulls succeed, but no container
+ * of these images could start.  So remove those records.  Labels of the snapshots tell which
+ * layers to fetch. */
 static void forget_lost_snapshots(const struct join *j)
 {
 	const int64_t until = clock_now_ns() + NODE_TIMEOUT_NS;
@@ -685,7 +689,7 @@ static void forget_lost_snapshots(const struct join *j)
 	struct error why = ERROR_INIT;
 	int rc;
 
-	/* containerd calls a plugin that has just been started only after a few seconds. */
+	/* containerd calls a plugin that just started only after some seconds, so retry. */
 	while ((rc = snapshot_labels_find(j->config->socket, true, &lost,
 					  &why)) < 0 &&
 	       clock_now_ns() < until)
@@ -754,8 +758,8 @@ static int run_join(const void *config, char **args, struct error *err)
 
 /* ------------------------------------------------------------------- leave --- */
 
-/* containerd forgets its snapshots of the plugin while the plugin still answers; a lease or a label
- * of somebody else's may keep some, on which no container could start once their files are gone. */
+/* Have containerd remove its snapshots on the plugin while the plugin still runs.  Snapshots that
+ * leases or labels keep are an error: no container could start on them without the files. */
 static int forget_snapshots(const struct join *j, struct error *err)
 {
 	AUTO(snapshot_labels) l = NULL;
@@ -777,7 +781,8 @@ static int forget_snapshots(const struct join *j, struct error *err)
 	return rc;
 }
 
-/* Files that others put into the folder since then stay imported. */
+/* Restore the main file and remove the drop-in.  The import stays if other files are in the
+ * folder. */
 static int remove_files(const struct join *j, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -794,7 +799,7 @@ static int remove_files(const struct join *j, struct error *err)
 	return kept_file_put(&j->main, is_ours ? NULL : text.data, err);
 }
 
-/* `is_other`: as of change_config(). */
+/* Take the plugin out of containerd's configuration.  `is_other`: see change_config(). */
 static int leave_all(struct join *j, bool is_other, struct error *err)
 {
 	struct containerd_config c = { .proxy = false };
@@ -818,7 +823,7 @@ static int leave_all(struct join *j, bool is_other, struct error *err)
 	return 0;
 }
 
-/* Records of snapshots do not come back with the files. */
+/* Extend an error after records were removed: restoring the files does not restore the records. */
 static int tell_forgotten(const struct join *j, int rc, struct error *err)
 {
 	return error_wrap(err, rc,
@@ -830,8 +835,8 @@ static int tell_forgotten(const struct join *j, int rc, struct error *err)
 				    "snapshots, and unpacks images again");
 }
 
-/* Count snapshots of containers and pods.  One more may start on the plugin until containerd is
- * restarted without pods of it, so where none is found they are counted again afterwards. */
+/* Count snapshots of containers and pods.  Until containerd is restarted without the plugin, new
+ * pods may start on it; so if none is found, restart and count again. */
 static int count_used(struct join *j, bool *ret_restarted, size_t *ret_n,
 		      struct buf *ret_names, struct error *err)
 {
@@ -895,7 +900,8 @@ static int run_leave(const void *config, char **args, struct error *err)
 	(void)args;
 	if (rc == 0)
 		containerd_config_scan(j.dump.data, &c);
-	/* Lines of an administrator are not taken away, and with them nothing would be unpacked. */
+	/* The administrator's own lines are not removed, and with them no layer would be unpacked
+	 * after this. */
 	if (rc == 0 && c.differ_listed)
 		rc = error_set(err, EBUSY,
 			       "containerd's own files have it unpack by "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How every command that talks to bootseerd finds it. */
+/* How commands connect to bootseerd. */
 #ifndef BOOTSEER_CLI_NODE_SOCKET_H
 #define BOOTSEER_CLI_NODE_SOCKET_H
 
@@ -9,7 +9,7 @@
 #include "common/option.h"
 #include "snapshotter/client.h"
 
-/* First members of such a command's configuration. */
+/* First members of the configuration of such a command. */
 struct node_options {
 	char *socket;    /* NULL: $BOOTSEER_SOCKET, else the usual place */
 	int64_t timeout; /* ns */
@@ -31,7 +31,7 @@ struct node_options {
 		.help = "Longest wait for bootseerd's answer.", \
 	}
 
-/* A bootseerd that is being started again is waited for, but no longer. */
+/* If bootseerd is being restarted, wait this long for it. */
 #define NODE_WAIT_MS 5000
 
 static inline int node_connect(const struct node_options *o,

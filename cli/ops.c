@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Slurm's accounts of jobs for bootseer ops: run sacct, or read what it printed. */
+/* Read Slurm's job records for bootseer ops: run sacct, or read its saved output. */
 #include "cli/ops.h"
 
 #include <errno.h>
@@ -16,9 +16,9 @@
 
 #define SACCT_TIMEOUT_MS INT64_C(600000)
 #define ERRORS_MAX (64u << 10)
-#define LONG_S 9e9 /* 285 years: what int64_t has of nanoseconds */
+#define LONG_S 9e9 /* 285 years, near the most nanoseconds in an int64_t */
 
-/* A delimiter that nobody can put into the name of a job, to make a row of another one. */
+/* A random delimiter: otherwise a job's name could contain it and forge another job's row. */
 static int make_delimiter(char out[64], struct error *err)
 {
 	unsigned char random[16];
@@ -36,7 +36,8 @@ static int run_sacct(uint64_t days, struct buf *ret, struct error *err)
 {
 	AUTO_BUF said = { .limit = ERRORS_MAX };
 	char delimiter[64], since[64];
-	/* Local times have an hour twice when the clocks are put back. */
+	/* Print times as seconds since 1970: local times are ambiguous when the clocks are put
+	 * back. */
 	char *env[] = { (char[]){ "SLURM_TIME_FORMAT=%s" }, NULL };
 	char *argv[] = { (char[]){ "sacct" },
 			 (char[]){ "--allusers" },
@@ -90,7 +91,7 @@ static int run_sacctmgr(uint64_t days, struct buf *ret, struct error *err)
 	return rc;
 }
 
-/* Most of the nodes, so that no two of the jobs ran at once. */
+/* By default, more than half of the nodes: then no two such jobs can overlap. */
 static uint32_t choose_nodes(const struct ops_set *s, uint64_t said)
 {
 	return said ? (uint32_t)said : (uint32_t)(s->n_nodes / 2 + 1);
@@ -105,7 +106,7 @@ static int read_slurm_jobs(const struct ops_config *c, struct ops_set **ret,
 	int rc = c->sacct ? fs_read_file(c->sacct, OPS_TEXT_MAX, &text, err)
 			  : run_sacct(c->days, &text, err);
 
-	/* Jobs that ran then are known until then. */
+	/* Jobs that ran when the file was written are known only until then. */
 	if (rc == 0 && c->sacct && stat(c->sacct, &st) == 0)
 		now_s = st.st_mtime;
 	if (rc == 0)
@@ -132,7 +133,7 @@ int ops_read_jobs(const struct ops_config *c, struct ops_set **ret,
 	return 0;
 }
 
-/* sacctmgr need not be here: without it, drains are not known. */
+/* Without sacctmgr on this machine, no drains are known, which is no error. */
 int ops_add_drains(const struct ops_config *c, struct ops_set *s,
 		   struct error *err)
 {

@@ -10,19 +10,21 @@
 #include "profiler/ops/ops.h"
 
 struct ops_config {
-	char *sacct;     /* a file of its output; NULL: it is run */
-	char *drains;    /* a file of sacctmgr's output; NULL: it is run */
-	bool kubernetes; /* jobs are of a cluster of Kubernetes */
-	char *kubeconfig, *kube_objects; /* NULL; what kubectl printed */
+	char *sacct;     /* file of saved output; NULL: run sacct */
+	char *drains;    /* file of saved output; NULL: run sacctmgr */
+	bool kubernetes; /* the jobs are those of a Kubernetes cluster */
+	char *kubeconfig, *kube_objects; /* kubeconfig may be NULL;
+	                                  * kube_objects is kubectl's saved
+	                                  * output */
 	char *name;
-	uint64_t days, nodes; /* nodes 0: more than half of the cluster's */
+	uint64_t days, nodes; /* `nodes` 0: more than half of the cluster's */
 	int64_t trained_ns;
-	int64_t save_ns, interval_ns; /* of ops cost; 0: not said */
+	int64_t save_ns, interval_ns; /* for ops cost; 0: not given */
 	bool json;
 	struct ops_prom_config prom;
-	char *out;                 /* of ops report */
-	uint64_t slots, bandwidth; /* of a node; 0: not said */
-	/* Options of ops precursors alone. */
+	char *out;                 /* output file of ops report */
+	uint64_t slots, bandwidth; /* of a node; 0: not given */
+	/* Options of ops precursors only. */
 	char *failures, *signals, *xid, *rules, *alertmanager,
 		*alertmanager_auth;
 	int64_t before_ns;
@@ -64,7 +66,7 @@ struct ops_config {
 			"printed, also several times, one behind the other." \
 	}
 
-/* Options of commands that show nodes. */
+/* Options of the commands that show nodes. */
 #define OPS_DRAINS_OPTION \
 	{ \
 		.key = "drains", .type = OPTION_FILE, \
@@ -169,28 +171,28 @@ struct ops_config {
 		.help = "Look so long before each failure." \
 	}
 
-/* The sessions, and which of them count.  Release by ops_set_free(). */
+/* Read the sessions, and the rule for which of them count.  Release by ops_set_free(). */
 int ops_read_jobs(const struct ops_config *c, struct ops_set **ret,
 		  struct ops_rule *rule, struct error *err) MUST_CHECK;
 
-/* Add the drains and outages that Slurm's accounts have, where the jobs are Slurm's. */
+/* Add the drains and outages in Slurm's records, if the jobs are Slurm's. */
 int ops_add_drains(const struct ops_config *c, struct ops_set *s,
 		   struct error *err) MUST_CHECK;
-/* The jobs and the outages of nodes that Kubernetes knows. */
+/* Read the jobs, and the outages of nodes, from Kubernetes. */
 int ops_read_kube_jobs(const struct ops_config *c, struct ops_set **ret,
 		       struct error *err) MUST_CHECK;
 
-/* A line on the jobs that are counted, and one on rows that could not be read. */
+/* Print how many jobs are counted, and how many rows could not be read. */
 void ops_print_scope(FILE *out, const struct ops_set *s,
 		     const struct ops_rule *r);
 
-/* "5 min 3 s" */
+/* Format seconds as "5 min 3 s". */
 const char *ops_text_of(double seconds, char out[32]);
-/* Print `v`, which is taken over, on a line; an infinite number is null. */
+/* Print `v`, which is taken over, on one line. */
 int ops_print_json(json_t *v, struct error *err) MUST_CHECK;
 json_t *ops_number(double v);
 
-/* Results as text and as JSON: of the commands, and in reports. */
+/* Results as text and as JSON, for the commands and for reports. */
 void ops_print_phases(FILE *out, const struct ops_metrics *m);
 json_t *ops_phases_json(const struct ops_metrics *m);
 void ops_print_restart(FILE *out, const struct ops_config *c,
@@ -206,7 +208,7 @@ void ops_print_nodes(FILE *out, const struct ops_set *s,
 json_t *ops_nodes_json(const struct ops_set *s, const struct ops_rule *r,
 		       const struct ops_exclusions *e);
 
-/* The cost of failures; `m` and `l` are NULL without metrics. */
+/* The data from which the cost of failures is printed; `m` and `l` are NULL without metrics. */
 struct ops_cost_view {
 	const struct ops_config *config;
 	const struct ops_set *set;
@@ -219,7 +221,7 @@ struct ops_cost_view {
 void ops_print_cost(FILE *out, const struct ops_cost_view *v);
 json_t *ops_cost_json(const struct ops_cost_view *v);
 
-/* The check of commands that are about metrics alone. */
+/* Check the options of a command that only uses metrics. */
 int ops_check_metrics(const void *config, char **args,
 		      struct error *err) MUST_CHECK;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer ops chains: jobs that were tried again, and whether that helped. */
+/* bootseer ops chains: jobs that were retried, and whether the retries helped. */
 #include <stdio.h>
 
 #include "cli/command.h"
@@ -11,7 +11,8 @@
 
 #define ROWS_MAX 50
 #define HOUR_S 3600.0
-#define ALIKE_MANY 4 /* so that one more than three teaches nothing */
+/* this many alike failures: more than three in a row teach nothing */
+#define ALIKE_MANY 4
 
 static const struct option_spec options[] = {
 	OPS_OPTIONS,
@@ -85,7 +86,7 @@ static void print_rows(FILE *out, const struct ops_set *s,
 			c->n - ROWS_MAX);
 }
 
-/* Advice, with the hours that it saves. */
+/* Print advice, with the hours that it would save. */
 static void print_advice(FILE *out, const struct ops_chains *c)
 {
 	double node_s = 0, gpu_s = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer ops cost: what failures cost, and how often to save. */
+/* bootseer ops cost: the cost of failures, and the best interval between saves. */
 #include <math.h>
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
 #include "common/duration.h"
 
 #define HOUR_S 3600.0
-/* The model's: a save is short beside the time between failures. */
+/* The model assumes that a save is short compared with the time between failures. */
 #define SAVE_SHARE_MAX 0.1
 
 static const struct option_spec options[] = {
@@ -22,11 +22,11 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* The cost of today's interval between saves, and of the best one. */
+/* Costs with the present interval between saves, and with the best interval. */
 struct ops_plan {
 	bool has_now, has_best;
 	struct ops_share now, best;
-	double saved; /* of all time */
+	double saved; /* share of all time that the best interval saves */
 };
 
 static struct ops_plan make_plan(const struct ops_config *c,
@@ -91,7 +91,8 @@ static void print_plan(FILE *out, const struct ops_config *c,
 
 /* --------------------------------------------------------------- with metrics --- */
 
-/* Where the best interval is, by the bounds of the save's time and of the failures. */
+/* Print the range of the best interval, from the errors of the save's length and the failure
+ * rate. */
 static void print_bounds(FILE *out, const struct ops_mean *takes,
 			 const struct ops_cost *cost)
 {

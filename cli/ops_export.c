@@ -17,7 +17,7 @@
 #define READ_SIZE 4096u
 #define MS 1000
 
-/* {name="value",..}, in which quotes, backslashes and line ends are escaped. */
+/* Write {name="value",..} with quotes, backslashes and line ends escaped. */
 static int write_labels(const json_t *metric, FILE *to)
 {
 	const char *name, *sign = "{";
@@ -65,7 +65,7 @@ static int write_series(const json_t *series, FILE *to)
 		int64_t at_ms = json_integer_value(t);
 
 		if (json_is_null(v) || json_is_string(v))
-			continue; /* no value, or one that is not finite */
+			continue; /* missing, or not a finite number */
 		if (!json_is_number(v) || !json_is_integer(t) || at_ms < 0)
 			return -1;
 		(void)fputs(name, to);
@@ -77,7 +77,7 @@ static int write_series(const json_t *series, FILE *to)
 	return 0;
 }
 
-/* The next line, empty at the end.  -EFBIG: it is longer than the limit of `ret`. */
+/* Read the next line; empty at the end.  -EFBIG: it is longer than the limit of `ret`. */
 static int read_line(FILE *in, struct buf *ret)
 {
 	char some[READ_SIZE];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Figures of a report: plain SVG, no script, nothing fetched. */
+/* Figures of a report as plain SVG, without scripts and external files. */
 #include "cli/ops_figure.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ static size_t column_begin(size_t n, size_t column)
 	return n * column / PLOT;
 }
 
-/* The phase of a column: that of most of its samples, but a save or load is always shown. */
+/* The phase of most samples in the column; but a save or load is always shown. */
 static enum ops_phase phase_of_column(const struct ops_phases *p, size_t column)
 {
 	size_t count[OPS_N_PHASES] = { 0 };
@@ -109,7 +109,7 @@ static void draw_phases(const struct ops_phases *p, int y, FILE *out)
 	}
 }
 
-/* Where a time is on the axis, within the plot. */
+/* The horizontal position of a time within the plot. */
 static double axis_x(const struct ops_series *axis, double at_s)
 {
 	double part = (at_s - (double)axis->begin_s) /
@@ -210,7 +210,7 @@ static double column_value(const struct ops_series *s, size_t column,
 	double v = (double)NAN;
 
 	for (size_t i = column_begin(s->n, column); i < to; i++)
-		/* A number, where one of them is. */
+		/* fmin() and fmax() ignore missing samples (NaN). */
 		v = is_lowest ? fmin(v, s->v[i]) : fmax(v, s->v[i]);
 	return v;
 }
@@ -296,7 +296,7 @@ void ops_figure_leads(const struct ops_inquiry *q, FILE *out)
 	char labels[BARS_MAX][LABEL_MAX];
 	size_t n = 0;
 
-	/* A failure's departures begin with the earliest. */
+	/* A failure's departures are sorted by time, so the first is the lead. */
 	for (size_t i = 0; i < p->n_departures && n < BARS_MAX; i++) {
 		const struct ops_departure *d = &p->departures[i];
 		const struct ops_failure *f = &q->failures[d->failure];

@@ -10,8 +10,8 @@
 #include "common/array.h"
 #include "common/json.h"
 
-#define NODES_MAX 50u /* whose absences are listed */
-#define ROWS_MAX 60u  /* that are printed */
+#define NODES_MAX 50u /* nodes whose absences are listed */
+#define ROWS_MAX 60u  /* rows that are printed */
 
 static int PRINTF(5, 6)
 	add_event(struct ops_history *h, const char *node, const char *what,

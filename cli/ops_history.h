@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A history of each node in one list: left out, cordoned, away, failed, slow. */
+/* The events of each node in one list: left out, cordoned, away, failed, slow. */
 #ifndef BOOTSEER_CLI_OPS_HISTORY_H
 #define BOOTSEER_CLI_OPS_HISTORY_H
 
 #include "cli/ops_study.h"
 
 struct ops_event {
-	const char *node; /* the set's, or the inquiry's */
+	const char *node; /* borrowed from the set or the inquiry */
 	double from_s, to_s;
 	const char *what; /* "left-out", "cordoned", "away", "failed", "slow" */
 	char text[160];
 };
 
 struct ops_history {
-	struct ops_event *v; /* by node and time */
+	struct ops_event *v; /* sorted by node and time */
 	size_t n, cap;
 };
 
-/* `q` is NULL where no metrics of nodes are known.  Release by ops_history_fini(). */
+/* Make the list; `q` is NULL without metrics of nodes.  Release by ops_history_fini(). */
 int ops_history_make(const struct ops_set *s, const struct ops_rule *r,
 		     const struct ops_exclusions *e,
 		     const struct ops_inquiry *q, struct ops_history *ret,

@@ -20,7 +20,7 @@
 #define CHILD_TIMEOUT_MS INT64_C(60000)
 #define ARGS_MAX 64u
 
-/* A login as it is put together; what it has is wiped in the end. */
+/* A login while it is being read; its secrets are overwritten at the end. */
 struct kube_login {
 	struct kube_config cfg;
 	struct buf ca, cert, key, token;
@@ -41,10 +41,10 @@ static const char *text_of(const json_t *o, const char *key)
 
 /* -------------------------------------------------------------------- plugin --- */
 
-/* Variables that a credential plugin has of the kubeconfig, and this program has not: a proxy that
- * one of them names is not for what is sent here. */
+/* Variables that the kubeconfig sets for a credential plugin only: a proxy in them must not apply
+ * to this program's own requests. */
 struct plugin_env {
-	char *v[ARGS_MAX + 1]; /* "NAME=VALUE", ended by NULL */
+	char *v[ARGS_MAX + 1]; /* "NAME=VALUE", ends with NULL */
 	size_t n;
 };
 
@@ -74,7 +74,7 @@ static void free_variables(struct plugin_env *e)
 	}
 }
 
-/* The words and variables of a credential plugin, as the kubeconfig has them. */
+/* Read the arguments and variables of a credential plugin from the kubeconfig. */
 static int read_plugin(const json_t *exec, char *argv[ARGS_MAX + 2],
 		       struct plugin_env *env, struct error *err)
 {
@@ -104,7 +104,7 @@ static int read_plugin(const json_t *exec, char *argv[ARGS_MAX + 2],
 	return 0;
 }
 
-/* Plugins learn of the cluster by a variable, such as which token is wanted. */
+/* Describe the cluster to the plugin in a variable, from which it learns which token is wanted. */
 static int tell_plugin(const json_t *exec, const json_t *cluster,
 		       struct plugin_env *env, struct error *err)
 {
@@ -180,7 +180,7 @@ static int decode_pem(const json_t *o, const char *key, struct buf *ret,
 	return 0;
 }
 
-/* Members that would change the server or the user, and are not understood here, are refused. */
+/* Refuse members that would change the server or the user and are not supported here. */
 static int refuse_rest(const json_t *cluster, const json_t *user,
 		       struct error *err)
 {
@@ -206,7 +206,7 @@ static int refuse_rest(const json_t *cluster, const json_t *user,
 	return 0;
 }
 
-/* Read a kubeconfig that kubectl has cut to its current context, with all files in it. */
+/* Read a kubeconfig that kubectl has reduced to the current context, with files embedded. */
 static int read_login(const json_t *config, struct kube_login *l,
 		      struct error *err)
 {
@@ -241,7 +241,7 @@ static int read_login(const json_t *config, struct kube_login *l,
 	if (rc == 0 && token && !l->cfg.token_file &&
 	    buf_puts(&l->token, token) < 0)
 		rc = error_nomem(err);
-	/* A token that stands beside it wins, as kubectl has it. */
+	/* As in kubectl, a token in the kubeconfig takes precedence over the plugin. */
 	if (rc == 0 && exec && text_of(exec, "command") && !token &&
 	    !l->cfg.token_file)
 		rc = run_plugin(l, exec, cluster, err);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The cluster whose API server bootseer ops recover talks to: a kubeconfig's, or a pod's own. */
+/* Connect bootseer ops to a Kubernetes API server: a kubeconfig's, or that of the pod's own
+ * cluster. */
 #ifndef BOOTSEER_CLI_OPS_KUBE_H
 #define BOOTSEER_CLI_OPS_KUBE_H
 
 #include "profiler/kube/kube.h"
 
 /*
- * `kubeconfig` is --kubeconfig, or NULL: then a pod's service account where there is one, else
- * what kubectl uses.  kubectl reads kubeconfigs, which are YAML; a credential plugin that the user
- * of the kubeconfig has is run.  Release by kube_free().
- *   -ENOENT  there is no kubectl, and no service account
- *   -EINVAL  the kubeconfig wants what is not done here
+ * Connect by the file `kubeconfig`.  NULL: by the pod's service account if there is one, else by
+ * kubectl's default. kubectl reads the kubeconfig, which is YAML; a credential plugin named in it
+ * is run.  Release by kube_free().
+ *   -ENOENT  there is neither kubectl nor a service account
+ *   -EINVAL  the kubeconfig needs features that are not supported here
  */
 int ops_kube_open(const char *kubeconfig, int64_t deadline_ns,
 		  struct kube **ret, struct error *err) MUST_CHECK;

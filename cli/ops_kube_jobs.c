@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Jobs and outages of nodes for bootseer ops, of a cluster of Kubernetes or of kubectl's output. */
+/* Jobs and outages of nodes for bootseer ops, from a Kubernetes cluster or kubectl's saved
+ * output. */
 #include <sys/stat.h>
 #include <time.h>
 
@@ -13,7 +14,8 @@
 #define DEADLINE_NS (300 * NS_PER_S)
 #define PAGE 100
 #define OBJECTS_MAX (256u << 20) /* bytes of a file */
-#define VALUES_MAX (4u << 20)    /* of a document of it: 400 MB at most */
+/* JSON values in a document of the file: 400 MB at most */
+#define VALUES_MAX (4u << 20)
 
 /* --------------------------------------------------------------------- cluster --- */
 
@@ -54,7 +56,7 @@ static int read_cluster(const struct ops_config *c, struct ops_kube *to,
 
 /* ------------------------------------------------------------------------ file --- */
 
-/* Behind the object that begins at `at`, or `end`. */
+/* The end of the object that begins at `at`; `end` if it is incomplete. */
 static const char *end_of_object(const char *at, const char *end)
 {
 	size_t depth = 0;
@@ -117,7 +119,7 @@ int ops_read_kube_jobs(const struct ops_config *c, struct ops_set **ret,
 	if (rc == 0)
 		rc = c->kube_objects ? read_objects(c->kube_objects, k, err)
 				     : read_cluster(c, k, err);
-	/* Jobs that ran then are known until then. */
+	/* Jobs that ran when the file was written are known only until then. */
 	if (rc == 0 && c->kube_objects && stat(c->kube_objects, &st) == 0)
 		now_s = st.st_mtime;
 	if (rc == 0)

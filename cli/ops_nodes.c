@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer ops nodes: which nodes large jobs run without, and whether that is meant. */
+/* bootseer ops nodes: nodes that large jobs do not use, and whether that is intended. */
 #include <stdio.h>
 
 #include "cli/command.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer ops phases: when a cluster saved, loaded and trained, by its metrics. */
+/* bootseer ops phases: when a cluster saved, loaded and trained, according to its metrics. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer ops precursors: what moved at a node before it failed, and nodes that are slow. */
+/* bootseer ops precursors: metrics that changed on a node before it failed, and slow nodes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "common/json.h"
 #include "profiler/ops/recover.h"
 
-#define SHOWN_MAX 4 /* metrics of one failure */
+#define SHOWN_MAX 4 /* metrics shown for one failure */
 #define RULES_MODE 0644
 
 static const struct option_spec options[] = {
@@ -84,7 +84,7 @@ static void count_kinds(const struct ops_inquiry *q, size_t n[RECOVER_N_KINDS])
 		n[recover_kind_of(q->failures[i].xid)]++;
 }
 
-/* "failures by kind: NVLink 5 (29.4 %; Minder's clusters 1.7 %), other 5 (29.4 %)" */
+/* Print "failures by kind: NVLink 5 (29.4 %; Minder's clusters 1.7 %), other 5 (29.4 %)". */
 static void print_kinds(FILE *out, const struct ops_inquiry *q)
 {
 	const char *sign = "failures by kind:";
@@ -107,7 +107,7 @@ static void print_kinds(FILE *out, const struct ops_inquiry *q)
 		fprintf(out, "\n");
 }
 
-/* How much of this chance alone would give. */
+/* Print the false alarms, and how many hits chance alone would give. */
 static void print_alarms(FILE *out, const struct ops_precursors *p)
 {
 	fprintf(out,

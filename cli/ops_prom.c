@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The metrics of a cluster for bootseer ops, by ranges and by the samples of each save. */
+/* Read a cluster's metrics for bootseer ops: as time series, and the samples of each save. */
 #include "cli/ops_prom.h"
 
 #include <errno.h>
@@ -14,17 +14,19 @@
 #include "common/clock.h"
 
 #define DAY_S INT64_C(86400)
-/* Looks to see where there are data: few cost the server least, and may miss a short time of
- * data in a long one. */
+/* Points of a first query to find where data exist.  Few points cost the server least, but may
+ * miss a short time of data in a long range; then many are tried. */
 #define SURVEY_FEW 500
 #define SURVEY_MANY 8000
 #define SURVEY_STEP_MIN_S 60
-#define SAMPLES_S 900u /* that a scrape interval is read from */
+/* span of samples that the scrape interval is computed from */
+#define SAMPLES_S 900u
 #define STEP_MAX_S 3600u
 #define USED_POINTS 500
-#define MEASURED_MAX 2000  /* saves; of more each k-th is measured */
-#define REQUESTS_BURSTS 20 /* last ones that requests are looked at of */
-#define MARGIN_SAMPLES 4   /* around a save */
+/* saves; if there are more, only every k-th is measured */
+#define MEASURED_MAX 2000
+#define REQUESTS_BURSTS 20 /* the last bursts, of which requests are measured */
+#define MARGIN_SAMPLES 4   /* samples read before and after a save */
 #define GPU_EACH 10u
 #define TOLD_AFTER_NS (2 * NS_PER_S)
 #define TOLD_SAVES 200
@@ -35,7 +37,7 @@ struct ops_gather {
 	const struct ops_prom_config *c;
 	struct prom *prom;
 	struct ops_metrics *m;
-	int64_t begin_ns; /* of the command, for lines that tell how far it is */
+	int64_t begin_ns; /* start of the command, for progress messages */
 	struct buf query;
 };
 
@@ -83,7 +85,7 @@ static int read_times(const struct ops_prom_config *c, uint64_t days,
 	return rc;
 }
 
-/* Names between commas; a query is made of them. */
+/* Is this a list of names between commas?  Queries are made of them, so nothing else may pass. */
 static bool are_names(const char *list)
 {
 	char name[128];
@@ -129,7 +131,7 @@ int ops_prom_check(const struct ops_prom_config *c, struct error *err)
 
 /* ------------------------------------------------------------------- queries --- */
 
-/* "name{match,more}" */
+/* Append "name{match,more}" to the query. */
 static int add_selector(struct ops_gather *g, const char *name,
 			const char *more)
 {
@@ -161,7 +163,7 @@ static int new_series(struct ops_series *s, int64_t from_s, uint32_t step_s,
 	return s->v ? 0 : error_nomem(err);
 }
 
-/* A series without a value is a metric that is missing. */
+/* Drop a series without any value: the metric does not exist. */
 static void drop_empty(struct ops_series *s)
 {
 	for (size_t i = 0; i < s->n; i++)
@@ -190,8 +192,8 @@ static int read_series(struct ops_gather *g, const char *what,
 	return rc;
 }
 
-/* The growth between the last two samples of each node, so that a burst is seen in the
- * samples that it touches, and one lost sample hides none. */
+/* Read each node's growth between its last two samples (irate): a burst is then seen exactly in
+ * its samples, and one lost sample hides none. */
 static int read_rate(struct ops_gather *g, const char *name,
 		     struct ops_series *s, struct error *err)
 {
@@ -205,7 +207,7 @@ static int read_rate(struct ops_gather *g, const char *name,
 	return read_series(g, name, s, g->m->step_s, err);
 }
 
-/* Does a node read much enough, near a sample, that it may be a load? */
+/* Near these samples, does a node read enough for a load? */
 static bool reads_near(const struct ops_series *read, size_t first, size_t n,
 		       double threshold)
 {
@@ -215,7 +217,8 @@ static bool reads_near(const struct ops_series *read, size_t first, size_t n,
 	return false;
 }
 
-/* Each sample of where nodes read much: only there does it matter when GPUs began to work. */
+/* Read GPU samples at full resolution where nodes read much: only there does it matter when the
+ * GPUs began to work. */
 static int refine_gpus(struct ops_gather *g, struct error *err)
 {
 	const struct ops_series *read = &g->m->read;
@@ -249,14 +252,14 @@ static int refine_gpus(struct ops_gather *g, struct error *err)
 	return rc;
 }
 
-/* GPUs have the most series: a sample in ten is enough where nothing is read. */
+/* GPUs have the most series, so every tenth sample is read where nodes read little. */
 static int read_gpus(struct ops_gather *g, struct error *err)
 {
 	struct ops_series few = { .v = NULL }, *gpu = &g->m->gpu;
 	int rc;
 
 	buf_reset(&g->query);
-	/* Copies of series change no mean. */
+	/* avg() is not changed by copies of series from several servers. */
 	if (buf_puts(&g->query, "avg(") < 0 ||
 	    add_selector(g, g->c->gpu, "") < 0 || buf_puts(&g->query, ")") < 0)
 		return error_nomem(err);
@@ -308,8 +311,8 @@ static int no_metric(const struct ops_gather *g, const char *name,
 				 : "its name");
 }
 
-/* Cut the time to where there are data, as `points` looks show it, and see of how many nodes.
- * -ENOENT: none of them found any. */
+/* Cut the range to where data exist, by a query of `points` points, and count the nodes.  -ENOENT:
+ * no point had data. */
 static int survey_points(struct ops_gather *g, const char *name, int points,
 			 int64_t *last_s, struct error *err)
 {
@@ -395,7 +398,7 @@ static int check_step(const struct ops_gather *g, const char *name,
 				   name, g->m->step_s);
 }
 
-/* The distance of samples, where there are data. */
+/* Find the distance of samples, in a time with data. */
 static int find_step(struct ops_gather *g, const char *name, int64_t last_s,
 		     struct error *err)
 {
@@ -404,8 +407,8 @@ static int find_step(struct ops_gather *g, const char *name, int64_t last_s,
 	struct prom_samples s;
 	int rc = 0;
 
-	/* Samples of all series at once may be more than one answer has, so that they
-	 * are not asked for where the distance is known. */
+	/* Skipped if the distance was given: the samples of all series may be too many for one
+	 * reply. */
 	if (g->c->step_s) {
 		g->m->step_s = (uint32_t)g->c->step_s;
 		return check_step(g, name, err);
@@ -438,7 +441,7 @@ static int find_step(struct ops_gather *g, const char *name, int64_t last_s,
 /* --------------------------------------------------------------------- saves --- */
 
 struct node_flows {
-	struct ops_flow *v; /* their texts are their own */
+	struct ops_flow *v; /* own their texts */
 	size_t n, cap;
 };
 
@@ -473,8 +476,8 @@ static int add_flow(void *arg, const struct prom_series *s, struct error *err)
 	return to->node && to->id ? 0 : error_nomem(err);
 }
 
-/* A burst whose samples are too many for one answer stays unmeasured, and is counted: the
- * other bursts, and what the ranges tell of this one, are worth showing. */
+/* Measure a save's burst.  If its samples are too many for one reply, it is counted as unmeasured:
+ * the other results are still worth showing. */
 static int measure_save(struct ops_gather *g, struct ops_burst *b,
 			struct error *err)
 {
@@ -525,7 +528,7 @@ static int measure_saves(struct ops_gather *g, struct error *err)
 
 /* ------------------------------------------------------------------- requests --- */
 
-/* Measure how much a counter, with such labels, grew in a burst, all nodes together. */
+/* Measure how much a counter with these labels grew during a burst, summed over all nodes. */
 static int measure_counter(struct ops_gather *g, const struct ops_burst *b,
 			   const char *name, const char *labels,
 			   struct ops_burst *ret, struct error *err)
@@ -561,11 +564,10 @@ static int measure_requests(struct ops_gather *g, const struct ops_burst *b,
 			return 0;
 		growth[i] = grown.bytes;
 	}
-	/* A burst counts with all four counters or not at all, for means divide one by
-	 * another. */
+	/* Add all four counters or none, as means divide one by another. */
 	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
 		*counters[i].sum += growth[i];
-	/* `grown` is of the bytes now. */
+	/* `grown` now has the last counter, of bytes. */
 	to->node_s +=
 		(double)grown.nodes *
 		(isnan(grown.takes_s) ? b->end_s - b->begin_s : grown.takes_s);

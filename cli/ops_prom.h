@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A cluster's metrics for bootseer ops: from which server, by which names. */
+/* The metrics server of a cluster, and the metrics' names, for bootseer ops. */
 #ifndef BOOTSEER_CLI_OPS_PROM_H
 #define BOOTSEER_CLI_OPS_PROM_H
 
@@ -7,14 +7,14 @@
 #include "profiler/ops/saves.h"
 #include "profiler/prom/prom.h"
 
-/* A member of such a command's configuration. */
+/* Member of the configuration of commands that read metrics. */
 struct ops_prom_config {
-	char *config; /* a file of options */
+	char *config; /* file with options */
 	char *url, *data, *auth, *ca, *match, *node_label, *replica_labels;
 	char *write, *read, *gpu, *size, *free, *requests, *queue, *response;
-	char *from, *to; /* NULL: `days` before now; now */
+	char *from, *to; /* NULL: `days` before now, and now */
 	int64_t timeout_ns;
-	uint64_t step_s; /* 0: as the data say */
+	uint64_t step_s; /* 0: found from the data */
 	uint64_t save_above, load_above;
 };
 
@@ -142,28 +142,29 @@ struct ops_prom_config {
 		.help = "Read options from this file: KEY = VALUE; lines." \
 	}
 
-/* A cluster's metrics over a time, and what was found in them. */
+/* A cluster's metrics over a span of time, and the phases found in them. */
 struct ops_metrics {
 	int64_t from_s, to_s;
 	uint32_t step_s;
-	double nodes;  /* series of writes, at most */
-	double jitter; /* of samples in ten are so much further apart, of 1 */
+	double nodes;  /* most series of writes at any time */
+	double jitter; /* one in ten distances between samples is longer by
+	                * this part */
 	size_t requests;
-	struct ops_series write, read, gpu,
-		used; /* `used` has a step of its own */
+	struct ops_series write, read, gpu, used; /* `used` has its own step */
 	struct ops_phases phases;
-	size_t n_measured; /* saves whose nodes were asked */
-	size_t n_too_large; /* questions about a burst that no answer could hold */
+	size_t n_measured;  /* saves whose nodes' samples were read */
+	size_t n_too_large; /* queries about a burst whose reply would have
+	                     * been too large */
 	struct ops_rpc saving,
-		loading; /* requests of the last saves and loads */
+		loading; /* requests during the last saves and loads */
 	char warning[PROM_WARNING_MAX];
 };
 
-/* -EINVAL: an option is no name, time or set of labels. */
+/* -EINVAL: an option is not a name, a time or a set of labels. */
 int ops_prom_check(const struct ops_prom_config *c,
 		   struct error *err) MUST_CHECK;
 
-/* Ask for it all.  `days` is of --days.  Release by ops_metrics_free(). */
+/* Read all metrics.  `days` is --days.  Release by ops_metrics_free(). */
 int ops_read_metrics(const struct ops_prom_config *c, uint64_t days,
 		     struct ops_metrics **ret, struct error *err) MUST_CHECK;
 void ops_metrics_free(struct ops_metrics *m);
@@ -172,20 +173,20 @@ DEFINE_AUTO(ops_metrics)
 int ops_prom_open(const struct ops_prom_config *c, struct prom **ret,
 		  struct error *err) MUST_CHECK;
 
-/* Where there are data, and how far samples are apart. */
+/* The time in which data exist, and the distance of samples. */
 struct ops_span {
 	int64_t from_s, to_s;
 	uint32_t step_s;
 };
 
-/* By the first of the metrics that there is.  -ENOENT: none is. */
+/* Find the span of the first of the metrics that exists.  -ENOENT: none of them exists. */
 int ops_prom_survey(const struct ops_prom_config *c, struct prom *p,
 		    uint64_t days, const char *const *names, size_t n,
 		    struct ops_span *ret, struct error *err) MUST_CHECK;
-/* A time as --from has it. */
+/* Parse a time in the form of --from. */
 int ops_read_time(const char *text, int64_t *ret, struct error *err) MUST_CHECK;
 
-/* "2025-10-01 12:00Z" */
+/* Format a time as "2025-10-01 12:00Z". */
 const char *ops_time_text(double at_s, char out[32]);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer ops recover: takes nodes out of a cluster that a person or an analysis names. */
+/* bootseer ops recover: takes nodes out of a cluster that a person or an analysis named. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +19,12 @@
 #include "profiler/kube/kube_lease.h"
 #include "profiler/prom/prom.h"
 
-/* All calls together; the lease outlives them. */
+/* Deadline for all requests together; shorter than the lease. */
 #define DEADLINE_NS (240 * NS_PER_S)
 #define WEBHOOK_TIMEOUT_MS 20000u
 #define FINDINGS_MAX (64u << 20)
 #define FINDINGS_VALUES_MAX (4u << 20)
-#define FRESH_S 86400 /* findings are acted on while they are so young */
+#define FRESH_S 86400 /* findings older than this are not acted on */
 #define NAME_SHOWN 63
 
 struct recover_config {
@@ -113,12 +113,12 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* Wishes, and their texts. */
+/* The nodes to take out, and memory for their reasons. */
 struct recover_wishes {
 	struct recover_wish v[RECOVER_WISHES_MAX];
-	char *texts[RECOVER_WISHES_MAX]; /* reasons that were made here */
+	char *texts[RECOVER_WISHES_MAX]; /* reasons that were composed here */
 	size_t n;
-	json_t *findings; /* whose texts names are */
+	json_t *findings; /* owns the texts of names */
 };
 
 static void free_wishes(struct recover_wishes *w)
@@ -156,7 +156,7 @@ static bool is_wished(const struct recover_wishes *w, const char *node)
 	return false;
 }
 
-/* A finding's reason, the caller's; it stays NULL where no node is taken out for it. */
+/* Compose a finding's reason, which the caller owns; NULL if no node is taken out for it. */
 static int make_reason(const json_t *f, bool is_slow, char **ret,
 		       struct error *err)
 {
@@ -286,7 +286,7 @@ static void print_plan(const struct recover_config *c,
 				   : recover_verdict_text(w->v[i].verdict));
 }
 
-/* Changes of all that may be taken; the first failure ends it. */
+/* Take out all nodes that the budget allows; stop at the first failure. */
 static int take_nodes(const struct recover_config *c,
 		      const struct recover_run *r,
 		      const struct recover_cluster *cluster,
@@ -310,7 +310,7 @@ static int take_nodes(const struct recover_config *c,
 	return 0;
 }
 
-/* The API server checks all changes before the first one is made. */
+/* Have the API server check all changes before the first one is made. */
 static int decide_and_take(const struct recover_config *c,
 			   const struct recover_run *r,
 			   struct recover_wishes *w, struct error *err)
@@ -390,7 +390,8 @@ static int recover_nodes(const struct recover_config *c, struct recover_run *r,
 
 	if (c->undo)
 		return give_back_nodes(r, w, w->n == 0, err);
-	/* Two that count at once would both find room. */
+	/* Take the lease: two runs that count nodes at the same time would both find the budget
+	 * free. */
 	rc = c->is_real ? kube_lease_take(r->kube, r->holder, err) : 0;
 	if (rc < 0)
 		return rc;
@@ -514,7 +515,7 @@ static int check_recover(const void *config, char **args, struct error *err)
 	return check_operands(c, args, err);
 }
 
-/* A webhook's nodes are counted alone, as its cluster is not known. */
+/* For a webhook only the wished nodes are counted, as the cluster is not known. */
 static int run_webhook(const struct recover_config *c, struct recover_run *r,
 		       const struct recover_wishes *w, struct error *err)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Changes of a cluster by its API server, each with its audit line. */
+/* Changes to a cluster by its API server, each with an audit line. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static int make_random(char out[17], struct error *err)
 	return 0;
 }
 
-/* The API server says who asks; a server that cannot is older than 1.28. */
+/* Ask the API server for our user name; servers before 1.28 cannot tell. */
 static int ask_user(struct recover_run *r, struct error *err)
 {
 	AUTO_JSON *body =
@@ -81,7 +81,7 @@ int recover_run_init(struct recover_run *r, struct error *err)
 	return rc < 0 || !r->kube ? rc : ask_user(r, err);
 }
 
-/* A text between quotes, whose own are escaped, so that nobody writes a second audit line. */
+/* Print a text in quotes, with quotes in it escaped, so that it cannot forge an audit line. */
 static void print_quoted(const char *text)
 {
 	AUTO_JSON *v = json_bytes(text);
@@ -116,7 +116,7 @@ void recover_print_audit(const struct recover_run *r, const char *did,
 
 /* --------------------------------------------------------------------- nodes --- */
 
-/* Images and the owners of fields are most of a node's text, and nobody reads them here. */
+/* Drop a node's images and managedFields: they are most of its text and not needed here. */
 static int keep_node(void *arg, json_t *node, struct error *err)
 {
 	json_t *all = arg;
@@ -210,12 +210,12 @@ static int send_event(const struct recover_run *r, const struct kube_node *n,
 				     .body = event },
 			     NULL, err)
 		   : error_nomem(err);
-	/* An answer was lost, and the event is there. */
+	/* -EEXIST: an earlier try created the event, but its reply was lost. */
 	return rc == -EEXIST ? 0 : rc;
 }
 
-/* The node as it is now, after a change of somebody else or a lost answer.  1: it is already as
- * wanted.  `was` is the record that is to go, where `record` is NULL. */
+/* Read the node again after a conflict or a lost reply. 1: it is in the wanted state already.  If
+ * `record` is NULL, `was` is the record to remove. */
 static int read_again(const struct recover_run *r, const char *path,
 		      const char *record, const char *was, json_t **node,
 		      struct error *err)
@@ -244,7 +244,8 @@ static int read_again(const struct recover_run *r, const char *path,
 	return 0;
 }
 
-/* `record` NULL: give it back, from what `n`, which is the node as it was decided upon, has. */
+/* Write the change.  `record` NULL: give the node back, from the record in `n`, the node's state
+ * at the time of the decision. */
 static int patch_node(const struct recover_run *r, json_t **node,
 		      const struct kube_node *n, enum kube_act act,
 		      const char *record, struct error *err)
@@ -299,7 +300,8 @@ int recover_change_node(const struct recover_run *r, json_t *object,
 	recover_print_audit(r, did, n.name, why, rc < 0 ? err : NULL);
 	if (rc < 0 || !r->is_real)
 		return rc < 0 ? error_wrap(err, rc, "node %s", n.name) : 0;
-	/* The node is out, and its annotation says why, whether there is an event or not. */
+	/* Failing to write the event is no failure: the node is out, and its annotation has the
+	 * reason. */
 	if (send_event(r, &n, did, why, &one) < 0)
 		(void)fprintf(stderr, "no event of node %s: %s\n", n.name,
 			      one.msg);
@@ -308,7 +310,7 @@ int recover_change_node(const struct recover_run *r, json_t *object,
 
 /* ---------------------------------------------------------------------- jobs --- */
 
-/* "jobs.v1.batch" or "pods.v1" */
+/* Is it a kind such as "jobs.v1.batch" or "pods.v1"? */
 static bool is_kind(const char *kind)
 {
 	return kube_is_name(kind) && strchr(kind, '.');

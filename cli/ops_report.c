@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer ops report: all analyses that the sources allow, in one file. */
+/* bootseer ops report: all analyses that the available sources allow, in one file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #define GB 1e9
 #define BARS_MAX 40
 #define REPORT_MODE 0644
-#define SESSIONS_MAX 5000u /* of the JSON form */
+#define SESSIONS_MAX 5000u /* most sessions in the JSON form */
 
 static const struct option_spec options[] = {
 	OPS_OPTIONS,
@@ -47,22 +47,22 @@ enum report_source {
 
 struct ops_report {
 	const struct ops_config *c;
-	struct ops_set *set; /* NULL: no jobs are known */
+	struct ops_set *set; /* NULL: no jobs known */
 	struct ops_rule rule;
 	struct ops_chains chains;
 	struct ops_exclusions nodes;
 	struct ops_history history;
 	struct ops_cost cost;
-	struct ops_metrics *m; /* NULL: no metrics are */
+	struct ops_metrics *m; /* NULL: no metrics of the cluster known */
 	struct ops_losses losses;
-	struct ops_inquiry *q; /* NULL: no peers' metrics are */
-	struct error missing[N_REPORT_SOURCES]; /* why */
+	struct ops_inquiry *q; /* NULL: no metrics of nodes known */
+	struct error missing[N_REPORT_SOURCES]; /* why a source is missing */
 };
 
-/* An analysis, as a part of the report. */
+/* An analysis as a part of the report. */
 struct ops_report_part {
 	const char *name, *title;
-	const char *assumes; /* what it takes for granted */
+	const char *assumes; /* its assumptions */
 	enum report_source needs;
 	void (*print)(const struct ops_report *r, FILE *out);
 	void (*draw)(const struct ops_report *r,
@@ -282,7 +282,7 @@ static bool has_source(const struct ops_report *r, enum report_source source)
 
 /* ------------------------------------------------------------------- sources --- */
 
-/* A source, and which analyses it costs where it is missing. */
+/* The sources, and which analyses are impossible without each. */
 static const struct {
 	const char *name, *costs;
 } sources[N_REPORT_SOURCES] = {
@@ -320,7 +320,7 @@ static json_t *source_json(const struct ops_report *r, enum report_source i)
 			 "costs", sources[i].costs);
 }
 
-/* The jobs that count, the latest SESSIONS_MAX, in the order of time. */
+/* The latest SESSIONS_MAX jobs that count, by time. */
 static json_t *sessions_json(const struct ops_report *r)
 {
 	AUTO_FREE const struct ops_session **v =
@@ -347,7 +347,8 @@ static json_t *sessions_json(const struct ops_report *r)
 	return rows;
 }
 
-/* NULL where a part of it could not be made, so that no report lacks one unseen. */
+/* The whole report as JSON; NULL if any part could not be made, so that none is missing
+ * unnoticed. */
 static json_t *report_json(const struct ops_report *r)
 {
 	AUTO_JSON *root = json_object();
@@ -371,7 +372,7 @@ static json_t *report_json(const struct ops_report *r)
 
 /* ---------------------------------------------------------------------- text --- */
 
-/* The part's text as the command prints it; the caller's. */
+/* The part's text as its command prints it; the caller owns it. */
 static char *part_text(const struct ops_report *r,
 		       const struct ops_report_part *p, struct error *err)
 {
@@ -392,7 +393,8 @@ static char *part_text(const struct ops_report *r,
 	return text;
 }
 
-/* Lines that Markdown shows as they are: a fence could be ended by a job's name. */
+/* Indent the lines, so that Markdown shows them unchanged: a job's name could end a fenced
+ * block. */
 static void print_indented(const char *text, FILE *out)
 {
 	while (*text) {
@@ -494,7 +496,7 @@ static void end_html(FILE *out)
 
 /* --------------------------------------------------------------------- report --- */
 
-/* The texts of all parts, after which sources are missing. */
+/* Functions that write the parts of a text report, after the list of missing sources. */
 struct report_text {
 	void (*begin)(const char *made, FILE *out);
 	void (*missing)(const struct ops_report *r, enum report_source i,
@@ -545,7 +547,7 @@ static int write_json(const struct ops_report *r, FILE *out, struct error *err)
 
 static const struct ops_report_form {
 	const char *ending;
-	const struct report_text *text; /* NULL: JSON */
+	const struct report_text *text; /* NULL: the form is JSON */
 } forms[] = {
 	{ ".html", &html },
 	{ ".md", &md },
@@ -565,7 +567,7 @@ static const struct ops_report_form *form_of(const char *path)
 	return NULL;
 }
 
-/* A source that is missing is named in the report; without any there is none. */
+/* Read all sources.  The report names a missing one; without any source there is no report. */
 static int read_sources(struct ops_report *r, struct error *err)
 {
 	const struct ops_config *c = r->c;

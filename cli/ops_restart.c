@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer ops restart: how long loads take, and where requests of NFS wait. */
+/* bootseer ops restart: how long loads take, and where NFS requests wait. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "cli/ops_server.h"
 #include "common/progress.h"
 
-/* From here on more of the other would change little. */
+/* With this share of the time in one place, improving the other would change little. */
 #define SHARE_MUCH 0.5
 #define SHARE_LITTLE 0.1
 
@@ -21,7 +21,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* The length of loads, and the bytes a second of all nodes in them. */
+/* The lengths of loads, and the mean bytes per second of all nodes together. */
 struct restart_loads {
 	struct ops_spread length_s;
 	double mean_s, rate;
@@ -79,7 +79,7 @@ static void print_loads(FILE *out, const struct ops_config *c,
 	(void)fputc('\n', out);
 }
 
-/* The sentence that an operator needs. */
+/* Print the advice for the operator, in one sentence. */
 static void print_advice(FILE *out, const struct ops_config *c,
 			 const struct ops_request *r)
 {

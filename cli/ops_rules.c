@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rules of Prometheus that compare nodes as profiler/ops does, with the thresholds that
- * were found. */
+/* Prometheus rules that compare nodes as profiler/ops does, with the thresholds found in the
+ * data. */
 #include "cli/ops_rules.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* A node by its name without a port, as exporters of one node have different ones: as
- * prom_node_length() has it. */
+/* Group by the node's name without the port, as the exporters of a node have different ports; the
+ * regular expression is that of prom_node_length(). */
 #define BY_NODE \
 	"max by(node)(label_replace(%s, \"node\", \"$1\", \"%s\", " \
 	"\"([^:]+|.*[]]|.*)(:[0-9]+)?\"))"
@@ -24,7 +24,7 @@ static const char head[] =
 	"    interval: %" PRIu32 "s\n"
 	"    rules:\n";
 
-/* Expressions are on a line of their own. */
+/* Append a line of an expression. */
 static int PRINTF(2, 3) add_line(struct buf *b, const char *fmt, ...)
 {
 	AUTO_FREE char *text = NULL;
@@ -83,8 +83,8 @@ static int write_metric(const struct ops_inquiry *q, const char *name,
 #define BESIDE " on(signal) group_left() "
 #define DISTANCE "abs(" SCORED " -" BESIDE MIDDLE ")"
 
-/* A node that always differs from its peers has not left them: its usual score, the median of
- * a day, is taken away. */
+/* A node that always differs from its peers has not changed, so subtract its usual score, the
+ * median of a day. */
 static const char tail[] =
 	"      - record: bootseer:peer_scale\n"
 	"        expr: |-\n"
@@ -119,7 +119,7 @@ static const char tail[] =
 	"          summary: \"{{ $labels.node }} is slow: {{ $labels.signal }} "
 	"is {{ $value | humanizePercentage }} behind its peers\"\n";
 
-/* A number by the name of a metric. */
+/* Append a rule that records a constant for a metric. */
 static int write_constant(const char *record, const char *name, double v,
 			  struct buf *ret)
 {

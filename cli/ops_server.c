@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Metrics that no server has any more: a snapshot of a TSDB, or an export. */
+/* Serve saved metrics: a snapshot of a TSDB, or an export. */
 #include "cli/ops_server.h"
 
 #include <dirent.h>
@@ -44,7 +44,7 @@ static int link_file(const char *block, const char *name, const char *to,
 		       : 0;
 }
 
-/* The data end where the last of their blocks does. */
+/* Note when the data end: at the end of the last block. */
 static int note_time(struct ops_server *s, const char *block, struct error *err)
 {
 	AUTO_FREE char *path = fs_join(block, "meta.json");
@@ -66,7 +66,7 @@ static int note_time(struct ops_server *s, const char *block, struct error *err)
 	return 0;
 }
 
-/* A block whose files are links, so that nothing of it is written, merged or removed. */
+/* Link the files of a block into our folder, so that the block itself is never changed. */
 static int link_block(struct ops_server *s, const char *block, const char *name,
 		      struct error *err)
 {
@@ -84,7 +84,7 @@ static int link_block(struct ops_server *s, const char *block, const char *name,
 	return rc < 0 ? rc : link_file(block, "tombstones", to, false, err);
 }
 
-/* Absolute, for links lead there from elsewhere. */
+/* Link all blocks of a folder, by absolute paths, as the links are in another folder. */
 static int link_blocks(struct ops_server *s, const char *folder,
 		       struct error *err)
 {
@@ -141,7 +141,7 @@ static int make_blocks(struct ops_server *s, const char *path,
 	return rc < 0 ? rc : link_blocks(s, to, err);
 }
 
-/* JSON lines of VictoriaMetrics become OpenMetrics first. */
+/* Import an export; JSON lines of VictoriaMetrics are first converted to OpenMetrics. */
 static int import_export(struct ops_server *s, const char *path,
 			 struct error *err)
 {
@@ -165,8 +165,8 @@ static int import_export(struct ops_server *s, const char *path,
 
 /* ---------------------------------------------------------------------- server --- */
 
-/* The shell ends the Prometheus and removes its folder when its input does, so that neither stays
- * behind, however this process ends. */
+/* A shell script that kills Prometheus and removes its folder when its stdin is closed, so that
+ * neither is left however this process ends. */
 static const char runner[] = "cd \"$1\" || exit 1; d=$PWD; shift; "
 			     "\"$@\" 2>&1 </dev/null & p=$!; "
 			     "exec >/dev/null 2>&1; read -r _; "
@@ -205,12 +205,12 @@ static int start_prometheus(struct ops_server *s, struct error *err)
 		return error_errno(err, errno, "pipe");
 	s->said = said[0];
 	out = said[1];
-	/* Nobody reads its log any more once it is ready, and it must not wait for that. */
+	/* The log is not read after the start, so its pipe must have room for all of it. */
 	(void)fcntl(out, F_SETPIPE_SZ, SAID_MAX);
 	return child_start_with(argv, in, out, out, &s->pid, err);
 }
 
-/* "http://ADDRESS" of the log, once it says that it is ready. */
+/* Wait until the log says that Prometheus is ready; its address in the log gives the URL. */
 static int wait_ready(struct ops_server *s, struct error *err)
 {
 	static const char listens[] = "msg=\"Listening on\" address=";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The server that metrics are asked of: a given one, or a Prometheus that is started on data. */
+/* The metrics server to query: a given one, or a Prometheus started on saved data. */
 #ifndef BOOTSEER_CLI_OPS_SERVER_H
 #define BOOTSEER_CLI_OPS_SERVER_H
 
@@ -7,21 +7,21 @@
 
 struct ops_server {
 	char url[64];
-	char to[32];  /* where its data end, as --to has it */
-	char *folder; /* that the Prometheus runs on; NULL: none runs */
-	int stays;    /* as long as this is open */
-	int said;     /* its log */
+	char to[32];  /* the end of its data, in the form of --to */
+	char *folder; /* data folder of our Prometheus; NULL: none was
+	               * started */
+	int stays;    /* our Prometheus runs until this descriptor is closed */
+	int said;     /* pipe of its log */
 	int pid;
 };
 
 /*
- * Make `own` of a command's configuration: the same, but for data without a server, on which a
- * Prometheus is started, and of which `own` has the address then.  The data are not changed: blocks
- * of a TSDB are links to their files, exports are made blocks in $TMPDIR.  Release by
- * ops_server_free(), which ends that; so does the end of this process, but while promtool makes
- * blocks of an export: that goes on then, and the folder stays.
- *   -ENOENT  no such data, or no prometheus or promtool here
- *   -EINVAL  the data are none of these
+ * Make `own` from the configuration `c`.  If `c` names saved data, start a Prometheus on them, and
+ * set its address in `own`.  The data are not changed: a TSDB's blocks are linked, an export is
+ * converted to blocks in $TMPDIR. Release by ops_server_free(), which ends Prometheus; so does the
+ * end of this process, except that promtool finishes a conversion and then leaves the folder.
+ *   -ENOENT  no such data, or prometheus or promtool is not installed
+ *   -EINVAL  the data have another format
  */
 int ops_server_open(const struct ops_config *c, struct ops_config *own,
 		    struct ops_server **ret, struct error *err) MUST_CHECK;

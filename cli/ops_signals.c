@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The list of metrics by which nodes are compared: the usual ones, or a file's. */
+/* The list of metrics by which nodes are compared: built-in, or from a file. */
 #include "cli/ops_signals.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 #define ERRORS_S 900
 #define WORDS_MAX 4
 
-/* Names of node_exporter and of dcgm-exporter.  From the paper's 3.4 and 4.1: interrupts,
- * processes, page-outs, times of NFS, sockets and kernel memory move at failures of GPUs
- * before these tell of them. */
+/* Built-in list: names of node_exporter and dcgm-exporter.  According to the paper (3.4 and 4.1),
+ * interrupts, processes, page-outs, NFS times, sockets and kernel memory change before the GPUs
+ * report a failure. */
 static const char usual[] =
 	"sum rate node_intr_total\n"
 	"sum rate node_context_switches_total\n"
@@ -64,7 +64,7 @@ static int index_of(const char *const *words, size_t n, const char *word)
 	return -1;
 }
 
-/* "name{labels}", which is cut here. */
+/* Split "name{labels}" in place. */
 static bool read_metric(char *word, struct ops_signal *to)
 {
 	char *labels = strchr(word, '{');
@@ -169,7 +169,7 @@ void ops_signal_name(const struct ops_signals *s, size_t index,
 		(void)snprintf(out, OPS_SIGNAL_NAME_MAX, "%.120s", v->metric);
 }
 
-/* "metric{labels}" */
+/* Append "metric{labels}" to the query. */
 static int ops_signal_select(const struct ops_signal *s,
 			     const struct ops_prom_config *c, struct buf *ret,
 			     struct error *err)
@@ -182,8 +182,9 @@ static int ops_signal_select(const struct ops_signal *s,
 		       : 0;
 }
 
-/* Copies of a series, by several servers, are summed apart, and the larger sum counts: so there
- * are few groups, which is what a query costs.  Copies change no least or largest value. */
+/* Several servers may store copies of a series.  Sum each server's copies separately and take the
+ * larger sum, which needs few groups and so makes a cheap query. min and max are not changed by
+ * copies. */
 static int write_query(const struct ops_signal *s,
 		       const struct ops_prom_config *c, uint32_t span_s,
 		       struct buf *ret, struct error *err)

@@ -8,21 +8,23 @@
 
 enum ops_signal_kind {
 	OPS_SIGNAL_VALUE,
-	OPS_SIGNAL_RATE, /* of a counter */
-	OPS_SIGNAL_ERRORS, /* growth of a counter in the last quarter of an hour */
+	OPS_SIGNAL_RATE,   /* rate of a counter */
+	OPS_SIGNAL_ERRORS, /* growth of a counter in the last 15 minutes */
 };
 
 struct ops_signal {
-	const char *over; /* the series of a node: "sum", "min" or "max" */
+	const char *over; /* how a node's series are combined: "sum", "min"
+	                   * or "max" */
 	enum ops_signal_kind kind;
 	const char *metric;
-	const char *labels; /* in braces; "" */
-	int slow;           /* -1: a slow node has less of it; 1: more; 0 */
-	bool is_there;      /* the server has it, as far as it was asked */
+	const char *labels; /* in braces; "": none */
+	int slow;           /* on a slow node: -1: lower; 1: higher; 0: no
+	                     * difference */
+	bool is_there;      /* the server is known to have the metric */
 };
 
 struct ops_signals {
-	struct buf text; /* all texts */
+	struct buf text; /* memory of all texts */
 	struct ops_signal *v;
 	size_t n;
 };
@@ -35,16 +37,16 @@ void ops_signals_fini(struct ops_signals *s);
 
 #define OPS_SIGNAL_NAME_MAX 160
 
-/* A name that no other signal of the list has, and that needs no quotes: its metric, and behind a
- * colon its place, where that is not enough, for a metric may stand in a list twice. */
+/* The metric's name as a unique name without quotes.  If the metric stands in the list twice, a
+ * colon and its position are appended. */
 void ops_signal_name(const struct ops_signals *s, size_t index,
 		     char out[OPS_SIGNAL_NAME_MAX]);
 
-/* An expression with a value for each node. */
+/* Append a query that gives a value for each node. */
 int ops_signal_query(const struct ops_signal *s,
 		     const struct ops_prom_config *c, uint32_t step_s,
 		     struct buf *ret, struct error *err) MUST_CHECK;
-/* The same of errors, over so much more time than usual: 0 where none came in all of it. */
+/* ops_signal_query() for errors, over `length_s` seconds: 0 if no error came in that time. */
 int ops_signal_growth_query(const struct ops_signal *s,
 			    const struct ops_prom_config *c, uint32_t length_s,
 			    struct buf *ret, struct error *err) MUST_CHECK;

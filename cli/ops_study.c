@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reads failures, and one metric after another around them, for ops precursors. */
+/* Read failures, and the metrics of nodes around them, for ops precursors. */
 #include "cli/ops_study.h"
 
 #include <errno.h>
@@ -14,15 +14,18 @@
 
 #define LIST_MAX (16u << 20)
 #define XID_MAX 100000u
-#define XID_STEP_S 300u /* a look at changes each */
+/* distance of points of the query for changes of the XID */
+#define XID_STEP_S 300u
 #define XID_POINTS_MAX 200000u
-#define XIDS_MAX 5000u       /* changes; enough for OPS_FAILURES_MAX failures */
-#define SAME_FAILURE_S 600.0 /* errors of a node that are one failure */
+/* most changes read; enough for OPS_FAILURES_MAX failures */
+#define XIDS_MAX 5000u
+/* errors of a node within this time are one failure */
+#define SAME_FAILURE_S 600.0
 #define WINDOW_SAMPLES 240
-#define FALSE_ALARMS 1.0 /* a day, that thresholds are chosen for */
+#define FALSE_ALARMS 1.0 /* a day; thresholds are chosen to cause that many */
 #define TOLD_AFTER_NS (2 * NS_PER_S)
 
-/* The number of a node by its name, as printed; a port at its end is left out.  -E2BIG, -ENOMEM. */
+/* Get the number of the node with this name, without a port at its end.  -E2BIG, -ENOMEM. */
 static int ops_node_number(struct ops_inquiry *q, const char *label,
 			   uint32_t *ret, struct error *err)
 {
@@ -83,13 +86,13 @@ static int by_time(const void *x, const void *y)
 	return (a->node > b->node) - (a->node < b->node);
 }
 
-/* Errors of several GPUs, or several errors of one, are one failure of the node; of more
- * than can be looked at the last ones are. */
+/* Merge errors of one or several GPUs of a node into one failure.  If there are too many failures,
+ * only the last ones are kept. */
 static void merge_failures(struct ops_inquiry *q)
 {
 	size_t n = 0, all = 0;
 
-	/* No metrics are asked for where there are none. */
+	/* Drop failures outside the time that has metrics. */
 	for (size_t i = 0; i < q->n_failures; i++)
 		if (q->failures[i].at_s >= (double)q->span.from_s &&
 		    q->failures[i].at_s <= (double)q->span.to_s)
@@ -128,7 +131,7 @@ static int read_kernel_line(struct ops_inquiry *q, const char *line,
 	return rc ? add_failure(q, e.node, e.at_s, e.xid, err) : 0;
 }
 
-/* "TIME NODE [XID]", or a line of a kernel's log. */
+/* Parse "TIME NODE [XID]", or a line of a kernel's log. */
 static int read_failure(struct ops_inquiry *q, char *line, size_t number,
 			struct error *err)
 {
@@ -172,7 +175,7 @@ static int read_failure_file(struct ops_inquiry *q, struct error *err)
 	return rc < 0 ? error_wrap(err, rc, "%s", q->c->failures) : 0;
 }
 
-/* When a GPU told of an error that it had not told of before. */
+/* Add a failure at each sample where a GPU's error number changed. */
 static int add_xids(void *arg, const struct prom_series *s, struct error *err)
 {
 	struct ops_inquiry *q = arg;
@@ -197,7 +200,8 @@ static int add_xid_selector(const struct ops_inquiry *q, struct buf *query)
 			  q->c->prom.match ? q->c->prom.match : "");
 }
 
-/* Where an error's number changed within a step, the samples say when. */
+/* Read GPU errors from the metrics.  A coarse query finds the steps in which an error number
+ * changed; their samples give the time. */
 static int read_xids(struct ops_inquiry *q, struct error *err)
 {
 	size_t n = (size_t)((q->span.to_s - q->span.from_s) / XID_STEP_S) + 1;
@@ -218,7 +222,7 @@ static int read_xids(struct ops_inquiry *q, struct error *err)
 	rc = prom_range(q->prom, query.data, q->span.from_s, XID_STEP_S, n, v,
 			err);
 	s.selector = selector.data;
-	/* From the end on: only the last failures are looked at. */
+	/* From the end, as only the last failures are kept. */
 	for (size_t i = n; rc == 0 && i-- > 0 && q->n_failures < XIDS_MAX;) {
 		if (!(v[i] > 0))
 			continue;
@@ -249,7 +253,7 @@ static int find_row(void *arg, const char *name, float **ret, struct error *err)
 	return rc < 0 ? rc : ops_panel_row(f->p, node, f->window, ret, err);
 }
 
-/* `n` samples of a window, up to its last one. */
+/* Read the last `n` samples of a window. */
 static int ask_window(struct panel_fill *fill, const struct ops_windows *w,
 		      const char *query, size_t n, struct error *err)
 {
@@ -267,8 +271,8 @@ static int ask_window(struct panel_fill *fill, const struct ops_windows *w,
 	return prom_ask_nodes(fill->q->prom, &ask, err);
 }
 
-/* Fill a window with zeros where the panel's first samples say that nothing grew in all of it.
- * Else these are forgotten, and false returned. */
+/* Fill a window with zeros if its first samples show that no error grew in all of it.  Otherwise
+ * drop these samples and return false. */
 static bool fill_zeros(struct ops_panel *p, size_t window)
 {
 	size_t n = p->windows->n;
@@ -290,8 +294,8 @@ static bool fill_zeros(struct ops_panel *p, size_t window)
 	return is_zero;
 }
 
-/* A metric over all of some windows.  Of errors, which hardly ever come, a look at all of a
- * window spares most of those at each of its samples. */
+/* Read a metric over several windows.  Errors are rare, so first ask for their growth over a whole
+ * window, which mostly saves asking for each sample. */
 static int read_panel(struct ops_inquiry *q, const struct ops_windows *w,
 		      const struct ops_signal *s, struct ops_panel *p,
 		      struct error *err)
@@ -326,8 +330,8 @@ static int mark_there(void *arg, const char *name, struct error *err)
 	return 0;
 }
 
-/* Most lists have metrics that a cluster has not: one question tells.  A proxy that does not let it
- * through makes the command slower, and no worse: what is not there has no samples. */
+/* Mark the metrics that exist, by one query, as most lists have metrics that a cluster lacks.  If
+ * a proxy blocks this query, all metrics are read, which only takes longer. */
 static int find_metrics(struct ops_inquiry *q, struct error *err)
 {
 	int rc = prom_each_name(q->prom, q->c->prom.match, q->span.from_s,
@@ -406,7 +410,7 @@ int ops_read_now_gpus(struct ops_inquiry *q, int64_t now_s, struct ops_panel *p,
 
 /* ---------------------------------------------------------------------- open --- */
 
-/* The GPUs' metric, or else the first that there is, tells of the time. */
+/* Find the time that has data: by the GPUs' metric, or else by the first metric that exists. */
 static int survey_nodes(struct ops_inquiry *q, struct error *err)
 {
 	AUTO_FREE const char **names = calloc(q->signals.n + 1, sizeof(*names));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Failures, and the metrics of nodes before them, from a Prometheus. */
+/* Read failures, and the metrics of nodes before them, from a Prometheus. */
 #ifndef BOOTSEER_CLI_OPS_STUDY_H
 #define BOOTSEER_CLI_OPS_STUDY_H
 
@@ -18,36 +18,36 @@ struct ops_inquiry {
 	const struct ops_config *c;
 	struct prom *prom;
 	struct ops_signals signals;
-	struct ops_node_name *names;  /* by name */
-	struct ops_node_name **nodes; /* by number */
+	struct ops_node_name *names;  /* hash table by name */
+	struct ops_node_name **nodes; /* array by number */
 	size_t n_nodes, cap_nodes;
 	struct ops_failure *failures;
 	size_t n_failures, cap_failures, n_left_out;
-	bool has_gpus; /* nodes are compared where these work */
+	bool has_gpus; /* nodes are only compared while their GPUs work */
 	struct ops_span span;
 	struct ops_windows windows;
 	struct ops_window
 		now; /* of the last samples, and all windows of these */
 	struct ops_windows latest;
 	struct ops_study *study;
-	const struct ops_precursors *found; /* the study's */
+	const struct ops_precursors *found; /* points into `study` */
 	int64_t begin_ns;
 };
 
-/* Ask for it all, and compare.  Release by ops_inquiry_free(). */
+/* Read all data and compare the nodes.  Release by ops_inquiry_free(). */
 int ops_read_inquiry(const struct ops_config *c, struct ops_inquiry **ret,
 		     struct error *err) MUST_CHECK;
 void ops_inquiry_free(struct ops_inquiry *q);
 DEFINE_AUTO(ops_inquiry)
 
-/* The last OPS_STAY samples of a metric, or of the GPUs' utilisation. */
+/* Read the last OPS_STAY samples of a metric, or of the GPUs' utilisation. */
 int ops_read_now(struct ops_inquiry *q, const struct ops_signal *s,
 		 int64_t now_s, struct ops_panel *p,
 		 struct error *err) MUST_CHECK;
 int ops_read_now_gpus(struct ops_inquiry *q, int64_t now_s, struct ops_panel *p,
 		      struct error *err) MUST_CHECK;
 
-/* As ops_print_phases(). */
+/* Results as text and as JSON. */
 void ops_print_precursors(FILE *out, const struct ops_inquiry *q);
 json_t *ops_precursors_json(const struct ops_inquiry *q);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer ops watch: compares nodes as ops precursors does, all the time. */
+/* bootseer ops watch: compares nodes continuously, as ops precursors does once. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -13,11 +13,13 @@
 #include "common/clock.h"
 #include "common/json.h"
 
-#define LEARNED_FOR_S 86400 /* then thresholds are found anew */
-#define LEARN_AGAIN_S 600   /* after that failed */
-#define SLOW_FOR_S 21600    /* an alert of slow nodes is no news after that */
-#define KEPT_STEPS 5     /* an alert ends so long after nobody said it again */
-#define ALERTS_MAX 1000u /* said at once; more are no news of single nodes */
+#define LEARNED_FOR_S 86400 /* then thresholds are computed again */
+#define LEARN_AGAIN_S 600   /* retry after a failed computation */
+/* an alert of slow nodes is not sent later than this */
+#define SLOW_FOR_S 21600
+/* an alert that is not repeated expires after that many steps */
+#define KEPT_STEPS 5
+#define ALERTS_MAX 1000u /* alerts sent at once */
 
 static const struct option_spec options[] = {
 	OPS_DAYS_OPTION,
@@ -41,15 +43,15 @@ static const struct option_spec options[] = {
 struct ops_watcher {
 	const struct ops_config *c;
 	struct ops_inquiry *q;
-	struct prom *alerts; /* NULL: there is no Alertmanager */
-	/* By signal and node, signals.n * OPS_PEERS_MAX: since when it is outside; 0: it is
-	 * not. */
+	struct prom *alerts; /* NULL: no Alertmanager */
+	/* Since when a node is outside for a signal (0: it is not), signals.n * OPS_PEERS_MAX
+	 * elements. */
 	int64_t *since_s;
-	bool *is_slow_told; /* of slow nodes */
+	bool *is_slow_told; /* an alert of the slow node was sent */
 	int64_t learned_s;
 	struct ops_panel *gpu, *panel;
 	float *scores;
-	json_t *said; /* alerts of this round */
+	json_t *said; /* alerts to send in this round */
 };
 
 /* -------------------------------------------------------------------- alerts --- */
@@ -85,7 +87,7 @@ static void say_alert(struct ops_watcher *w, const char *name, size_t signal,
 			  "endsAt", utc_json(until_s)));
 }
 
-/* An Alertmanager that is away hears the same in the next round. */
+/* Send the alerts.  If Alertmanager does not answer, the next round sends them again. */
 static void send_alerts(struct ops_watcher *w)
 {
 	struct error err = ERROR_INIT;
@@ -123,7 +125,7 @@ static void look_at_node(struct ops_watcher *w, size_t signal, uint32_t node,
 	bool is_outside = (double)fabsf(score) >= r->threshold;
 	char text[128];
 
-	/* A node that is away is not back; its alert ends by itself. */
+	/* A node without samples has not returned to its peers; its alert expires by itself. */
 	if (isnan(score))
 		return;
 	if (is_outside) {
@@ -144,7 +146,7 @@ static void look_at_node(struct ops_watcher *w, size_t signal, uint32_t node,
 	}
 }
 
-/* Alerts of nodes that were slow up to the last window that was learned from. */
+/* Send alerts of nodes that were slow until the end of the last learned window. */
 static void look_at_slow(struct ops_watcher *w, int64_t now_s)
 {
 	const struct ops_inquiry *q = w->q;
@@ -194,7 +196,7 @@ static int look_once(struct ops_watcher *w, int64_t now_s, struct error *err)
 	int rc = q->has_gpus ? ops_read_now_gpus(q, now_s, w->gpu, err) : 0;
 	bool can_compare = rc == 0;
 
-	/* A metric that fails leaves the others; the first failure is told. */
+	/* Compare by every metric, even after some failed; return the first failure. */
 	for (size_t i = 0; can_compare && i < q->signals.n; i++) {
 		struct error one = ERROR_INIT;
 		int failed = isfinite(q->found->signals[i].threshold)
@@ -232,7 +234,8 @@ static size_t find_signal(const struct ops_inquiry *q,
 	return i;
 }
 
-/* Nodes that are outside stay so over a learning, which may number them in another way. */
+/* Carry over since when nodes are outside: a new computation may number nodes and signals
+ * differently. */
 static void carry_since(const struct ops_watcher *w,
 			const struct ops_inquiry *to, int64_t *since_s)
 {
@@ -254,8 +257,8 @@ static void carry_since(const struct ops_watcher *w,
 	}
 }
 
-/* Thresholds are of the last days, so that they are found anew each day; a server that is
- * away then leaves the old ones. */
+/* Compute new thresholds from the last days, once a day.  If the server does not answer, the old
+ * ones stay in use. */
 static int learn_anew(struct ops_watcher *w, struct error *err)
 {
 	struct ops_inquiry *q = NULL;
@@ -301,7 +304,7 @@ static int watch_on(struct ops_watcher *w, struct error *err)
 					: now_s - LEARNED_FOR_S + LEARN_AGAIN_S;
 		}
 		if (rc == 0)
-			/* The sample before may not have come yet. */
+			/* The newest sample may not have arrived yet, so use the one before. */
 			rc = look_once(w, now_s - w->q->windows.step_s / 2,
 				       &now_err);
 		if (rc == -ENOMEM) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `bootseer p2p status`: what this node exchanges with whom. */
+/* `bootseer p2p status`: what this node exchanges with its peers. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* Texts for people of a tracker's states. */
+/* Texts for a tracker's states. */
 static const struct {
 	const char *state, *text;
 } tracker_texts[] = {

@@ -14,7 +14,7 @@ struct plain_stream {
 	int fd;
 };
 
-/* Streams of the process, which has one of each. */
+/* stdout and stderr of this process. */
 static struct plain_stream out = { .fd = STDOUT_FILENO },
 			   error = { .fd = STDERR_FILENO };
 static FILE *bar;
@@ -40,7 +40,7 @@ void plain_text_make(struct plain_text *s, char *text, size_t len)
 		unsigned char c = (unsigned char)text[i];
 
 		if (s->n_left && (c & 0xc0) == 0x80) {
-			/* U+0080 to U+009F: the lead byte alone is no order. */
+			/* In U+0080 to U+009F: overwrite both bytes. */
 			if (s->lead == 0xc2 && c <= 0x9f) {
 				text[i] = '?';
 				if (i > 0)
@@ -79,7 +79,7 @@ static ssize_t write_plain(void *cookie, const char *data, size_t len)
 	return (ssize_t)len;
 }
 
-/* NULL: there is no memory, and the stream stays as it is. */
+/* Open a filtered stream; NULL: no memory, and the stream stays unfiltered. */
 static FILE *open_plain(struct plain_stream *s, int mode)
 {
 	FILE *f = fopencookie(s, "w",

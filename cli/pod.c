@@ -19,10 +19,11 @@
 #define LABEL_KIND "io.cri-containerd.kind"
 #define CONTAINERS_MAX 64
 #define LIST_MAX 65536u
-#define CONTAINER_MAX (4u << 20) /* a pod in the API has 1.5 MiB at most */
+/* bytes; a pod in Kubernetes' API has at most 1.5 MiB */
+#define CONTAINER_MAX (4u << 20)
 #define NAME_CHARS "abcdefghijklmnopqrstuvwxyz0123456789-."
 
-/* The name becomes part of a filter, so only a name's own characters may be in it. */
+/* Split a pod's name.  It becomes part of a filter, so other characters are refused. */
 static bool read_pod_name(const char *text, struct pod_name *ret)
 {
 	const char *slash = strchr(text, '/');
@@ -76,7 +77,7 @@ static const json_t *label_of(const json_t *container, const char *key)
 	return json_object_get(json_object_get(container, "Labels"), key);
 }
 
-/* A container that ended since it was listed is left out. */
+/* Add a container to the list; nothing if it has ended since it was listed. */
 static int add_container(const struct ctr_target *at, const char *id,
 			 json_t *list, struct error *err)
 {
@@ -106,7 +107,7 @@ static const char *uid_of(const json_t *container)
 	return reply_text(json_object_get(container, "Labels"), LABEL_UID);
 }
 
-/* Was it made after the other?  Times are in UTC, of any number of decimals. */
+/* Was the container created after the other one?  Times are in UTC, with any number of decimals. */
 static bool is_newer(const json_t *container, const json_t *other)
 {
 	const char *a = reply_text(container, "CreatedAt");
@@ -117,7 +118,7 @@ static bool is_newer(const json_t *container, const json_t *other)
 	return order ? order > 0 : len > other_len;
 }
 
-/* Containers of a pod that had the name before are there until the kubelet removes them. */
+/* Drop containers of earlier pods of the same name, which exist until the kubelet removes them. */
 static void drop_earlier_pods(json_t *list)
 {
 	const json_t *newest = json_array_get(list, 0), *one;
@@ -212,7 +213,7 @@ int pod_job_name(const struct pod_options *o, const json_t *containers,
 		       : 0;
 }
 
-/* "HOST/REPOSITORY" of a name with a tag, a digest or neither. */
+/* The length of "HOST/REPOSITORY" in a name with or without tag and digest. */
 static size_t repository_len(const char *ref)
 {
 	size_t n = strcspn(ref, "@");
@@ -232,7 +233,7 @@ int pod_image_name(const struct pod_options *o, const char *ref,
 	char *line, *rest;
 	int rc;
 
-	/* The reference becomes part of a filter. */
+	/* The reference becomes part of a filter, so these characters are refused. */
 	if (strpbrk(ref, "\"\\ \t\n"))
 		return error_set(err, ENOENT, "'%s' is no image", ref);
 	if (buf_printf(&filter, "name==\"%s\"", ref) < 0)
@@ -241,7 +242,7 @@ int pod_image_name(const struct pod_options *o, const char *ref,
 		     (const char *const[]){ "images", "ls", filter.data, NULL },
 		     -1, CTR_TIMEOUT_MS, &text, err);
 	rest = text.data;
-	/* Lines of "REF TYPE DIGEST ...". */
+	/* Read lines of "REF TYPE DIGEST ...". */
 	while (rc == 0 && rest && (line = strsep(&rest, "\n"))) {
 		char *save = NULL, *name = strtok_r(line, " \t", &save);
 		char *digest = strtok_r(NULL, " \t", &save) && name &&

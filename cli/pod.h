@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The containers of a pod on this node, as containerd itself knows them: its CRI gives
- * them the pod's names as labels, so no API server is asked and no right in a cluster is
- * needed.
+ * The containers of a pod on this node, from containerd: its CRI labels them with the pod's name,
+ * so no API server and no rights in the cluster are needed.
  */
 #ifndef BOOTSEER_CLI_POD_H
 #define BOOTSEER_CLI_POD_H
@@ -14,7 +13,7 @@
 #include "profiler/stage_event.h"
 
 struct pod_options {
-	char *pod;     /* NAMESPACE/NAME; NULL: none is asked for */
+	char *pod;     /* NAMESPACE/NAME; NULL: no pod was given */
 	char *address; /* containerd's socket; NULL: ctr's default */
 };
 
@@ -32,35 +31,35 @@ struct pod_options {
 			"/run/containerd/containerd.sock." \
 	}
 
-/* Is there either an argument or a pod, and is it a name of one?  `what` is what the
- * argument is. */
+/* Check that either an argument or a well-formed pod name was given.  `what` describes the
+ * argument. */
 int pod_check(const struct pod_options *o, char **args, const char *what,
 	      struct error *err) MUST_CHECK;
 
 /*
- * Ask for the containers of the pod, without its sandbox; of several pods that had the
- * name one after the other, the newest.  `*ret` is a list of containerd's own objects (ID,
- * Image, Labels, Spec ...), which the caller owns.
+ * List the pod's containers, without its sandbox; if several pods had the name in sequence, those
+ * of the newest.  `*ret` is a list of containerd's objects (ID, Image, Labels, Spec ...), which
+ * the caller owns.
  *   -ENOENT  the pod has no container on this node; `err` says where to look
  *   -E2BIG   it has more than 64
- *   others   as of ctr_run()
+ *   others   see ctr_run()
  */
 int pod_containers(const struct pod_options *o, json_t **ret,
 		   struct error *err) MUST_CHECK;
 
-/* "main", from the labels; borrowed. */
+/* The container's name from its labels, such as "main"; borrowed. */
 const char *pod_container_name(const json_t *container);
 
-/* The job whose events the pod's are (pod_job()), by BOOTSEER_JOB in the environment of
- * a container. */
+/* The job that the pod's events belong to (pod_job()), from BOOTSEER_JOB in a container's
+ * environment. */
 int pod_job_name(const struct pod_options *o, const json_t *containers,
 		 char ret[STAGE_JOB_MAX + 1], struct error *err) MUST_CHECK;
 
 /*
- * The name that bootseerd has of an image that the CRI pulled: the kubelet's pulls name
- * REPOSITORY@DIGEST to a snapshotter, whatever tag a pod has.  Appended to `ret`.
- *   -ENOENT  containerd has no image `ref` of pods
- *   others   as of ctr_run()
+ * The name under which bootseerd knows an image that CRI pulled: REPOSITORY@DIGEST, as the
+ * kubelet's pulls pass that to a snapshotter, whatever tag the pod names.  Appended to `ret`.
+ *   -ENOENT  containerd has no image `ref` for pods
+ *   others   see ctr_run()
  */
 int pod_image_name(const struct pod_options *o, const char *ref,
 		   struct buf *ret, struct error *err) MUST_CHECK;

@@ -14,14 +14,14 @@
 #include "objects/oci.h"
 
 #define TIMEOUT_MS 30000
-#define LOOK_MS 1000 /* between two looks at the progress */
+#define LOOK_MS 1000 /* between two requests for the progress */
 
 bool preheat_is_all(char *const *nodes)
 {
 	return nodes[0] && !nodes[1] && strcmp(nodes[0], "all") == 0;
 }
 
-/* "all", or an array of the names. */
+/* Make JSON of the nodes: "all", or an array of names. */
 static json_t *nodes_json(char *const *nodes)
 {
 	json_t *list;
@@ -44,7 +44,7 @@ static json_t *nodes_json(char *const *nodes)
 	return list;
 }
 
-/* As the service takes it: with its host, without a transport. */
+/* Complete the image's name for the service: with its host, without a transport. */
 static int full_ref(const char *ref, char **ret, struct error *err)
 {
 	struct oci_ref parsed;

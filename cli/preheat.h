@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `image prefetch --nodes` and `env prefetch --nodes`: orders to nodes, at bootseer-registry. */
+/* `image prefetch --nodes` and `env prefetch --nodes`: send orders to nodes through
+ * bootseer-registry. */
 #ifndef BOOTSEER_CLI_PREHEAT_H
 #define BOOTSEER_CLI_PREHEAT_H
 
@@ -13,16 +14,18 @@ struct json_t;
 struct preheat_options {
 	char *service, *token_file, *ca_file;
 	const char *ref, *what;   /* "hot", "all", "env" */
-	const struct json_t *env; /* of "env": the snapshot; borrowed */
+	const struct json_t *env; /* the snapshot, if `what` is "env";
+	                           * borrowed */
 	char *const *nodes;       /* each "NAME[,NAME...]", or "all" */
-	int64_t wait_ns;          /* until all are over; 0: not */
+	int64_t wait_ns;          /* how long to wait for all nodes; 0: do
+	                           * not wait */
 };
 
-/* Is it an order to all nodes? */
+/* Is the order for all nodes? */
 bool preheat_is_all(char *const *nodes);
 
-/* Order, and with a wait show the progress.  -EIO names who failed, -ETIMEDOUT
- * who is not over. */
+/* Send the order; if waiting, show the progress.  -EIO names the nodes that failed, -ETIMEDOUT the
+ * nodes that have not finished. */
 int preheat_order(const struct preheat_options *o,
 		  struct error *err) MUST_CHECK;
 

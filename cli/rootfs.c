@@ -16,7 +16,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 
-/* overlayfs separates its options by "," and its folders by ":". */
+/* Append a path with the separators of overlayfs options ("," and ":") escaped. */
 static int append_escaped(struct buf *b, const char *path)
 {
 	for (; *path; path++)
@@ -38,7 +38,7 @@ static int mount_overlay(const struct rootfs *r, struct error *err)
 		return error_nomem(err);
 	if (mount("overlay", r->merged, "overlay", 0, o.data) == 0)
 		return 0;
-	/* Kernels before 5.10 sync what nobody will read. */
+	/* Kernels before 5.10 have no "volatile", and sync files that are never needed again. */
 	if (errno == EINVAL && mount("overlay", r->merged, "overlay", 0,
 				     o.data + strlen("volatile,")) == 0)
 		return 0;
@@ -69,7 +69,7 @@ const char *rootfs_temp_dir(void)
 	return temp && *temp == '/' ? temp : "/var/tmp";
 }
 
-/* So that others see whether its process lives. */
+/* Lock the folder, to show other processes that its process lives. */
 static int lock_dir(struct rootfs *r, struct error *err)
 {
 	r->lock_fd = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -97,11 +97,11 @@ static int make_dirs(struct rootfs *r, const char *image, struct error *err)
 	rc = lock_dir(r, err);
 	if (rc < 0)
 		return rc;
-	/* Users of the container walk through it. */
+	/* The container's user needs to traverse this folder. */
 	if (chmod(r->dir, 0711) < 0)
 		return error_errno(err, errno, "'%s'", r->dir);
-	/* Files that the container writes are nothing for users of this machine: there
-	 * may be set-user-id programs among them. */
+	/* Users of the host must not reach the container's files, which may include set-user-id
+	 * programs. */
 	rc = make_dir(r, "own", 0700, err);
 	if (rc == 0)
 		rc = make_dir(r, "own/upper", 0755, err);
@@ -126,12 +126,13 @@ int rootfs_new(const char *image, struct rootfs **ret, struct error *err)
 		return rc;
 	if (asprintf(&merged, "%s/rootfs", r->dir) < 0)
 		return error_nomem(err);
-	/* Unmounts elsewhere reach us, ours stay here. */
+	/* Our own mount namespace: it receives unmounts from outside, and its mounts stay
+	 * inside. */
 	if (unshare(CLONE_NEWNS) < 0 ||
 	    mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		rc = error_set(err, errno, "mount namespace: %s%s",
 			       strerror(errno), error_root_hint(errno));
-	/* Mounts that rootfs_free() unmounts must be those of a namespace of our own. */
+	/* Without a namespace of our own there must be nothing for rootfs_free() to unmount. */
 	if (rc < 0) {
 		free(merged);
 		return rc;
@@ -150,7 +151,7 @@ void rootfs_free(struct rootfs *r)
 
 	if (!r)
 		return;
-	/* Only in our namespace are these mounts; the image's is a copy. */
+	/* These mounts exist only in our namespace; the image's is a copy of bootseerd's. */
 	if (r->merged) {
 		(void)umount2(r->merged, MNT_DETACH);
 		(void)umount2(r->image, MNT_DETACH);
@@ -165,7 +166,7 @@ void rootfs_free(struct rootfs *r)
 	free(r);
 }
 
-/* Links lead nowhere out of it. */
+/* Open a file in the container's root, without leaving it by symbolic links. */
 static int open_in(const struct rootfs *r, const char *path, uint64_t flags)
 {
 	AUTO_CLOSE int root = open(r->merged, O_PATH | O_DIRECTORY | O_CLOEXEC);

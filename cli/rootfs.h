@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A folder for one container: an image below, what the container writes above.
- * The mounts are seen by this process and its children alone, so that they go
- * with them, whatever ends them.
+ * A root folder for one container: an overlay with the image below and a folder for written files
+ * above.  Its mounts are in this process's own namespace, so they vanish when it and its children
+ * end, however that happens.
  */
 #ifndef BOOTSEER_CLI_ROOTFS_H
 #define BOOTSEER_CLI_ROOTFS_H
@@ -15,29 +15,28 @@
 
 #define ROOTFS_DIR_PREFIX "bootseer."
 
-/* Where such folders are made: $TMPDIR, or /var/tmp. */
+/* The parent of these folders: $TMPDIR, or /var/tmp. */
 const char *rootfs_temp_dir(void);
 
 struct rootfs {
-	int lock_fd;  /* of `dir`, locked while we live */
-	char *dir;    /* temporary; for the caller's files too */
+	int lock_fd;  /* of `dir`, which is locked while this process lives */
+	char *dir;    /* temporary folder; the caller may put files there */
 	char *merged; /* DIR/rootfs, the container's root */
 	char *image;  /* where the image is mounted */
 };
 
-/* A thread or a second rootfs of this process is not provided for. */
+/* Make the root.  Only for one thread, once in a process. */
 int rootfs_new(const char *image, struct rootfs **ret,
 	       struct error *err) MUST_CHECK;
 
-/* Unmount and remove it all.  NULL is allowed. */
+/* Unmount and remove everything.  NULL is allowed. */
 void rootfs_free(struct rootfs *r);
 DEFINE_AUTO(rootfs)
 
-/* Is this path in it? */
+/* Does this path exist in the container's root? */
 bool rootfs_has(const struct rootfs *r, const char *path);
 
-/* Append a file of the image, links followed within it; nothing when it is not
- * there. */
+/* Append a file of the image, with links resolved inside it; nothing if it does not exist. */
 int rootfs_read(const struct rootfs *r, const char *path, size_t max,
 		struct buf *ret, struct error *err) MUST_CHECK;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions that commands share which ask bootseer-registry. */
+/* Functions of the commands that send requests to bootseer-registry. */
 #ifndef BOOTSEER_CLI_SERVICE_H
 #define BOOTSEER_CLI_SERVICE_H
 
@@ -8,7 +8,7 @@
 #include "common/option.h"
 #include "net/service_client.h"
 
-/* First member of such a command's configuration. */
+/* First member of the configuration of such a command. */
 struct service_where {
 	char *service, *token_file, *ca_file;
 };
@@ -36,7 +36,7 @@ int service_where_check(const struct service_where *w,
 int service_open(const struct service_where *w, struct service_client **ret,
 		 struct error *err) MUST_CHECK;
 
-/* Send a request whose answer is JSON, which the caller owns. */
+/* Send a request with a JSON reply, which the caller owns. */
 int service_ask(struct service_client *c, const struct service_request *r,
 		json_t **ret, struct error *err) MUST_CHECK;
 

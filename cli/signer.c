@@ -29,7 +29,7 @@ int signer_default_path(char **ret, struct error *err)
 	return *ret ? 0 : error_nomem(err);
 }
 
-/* "user@host": who would have to answer for it. */
+/* "user@host", the default name of the person answerable for a key. */
 static void default_name(char ret[TRUST_NAME_MAX + 1])
 {
 	const struct passwd *p = getpwuid(geteuid());
@@ -41,7 +41,7 @@ static void default_name(char ret[TRUST_NAME_MAX + 1])
 		       p ? p->pw_name : "somebody", host);
 }
 
-/* A new file, complete, or none. */
+/* Create a new file, completely or not at all. */
 static int put_new_file(const char *path, const struct buf *text,
 			unsigned int mode, struct error *err)
 {
@@ -66,7 +66,7 @@ static int put_new_file(const char *path, const struct buf *text,
 	return error_errno(err, -rc, "write '%s'", path);
 }
 
-/* In the new file `path`, and its entry for nodes in PATH.pub. */
+/* Write the key to the new file `path`, and its entry for nodes to PATH.pub. */
 static int keep_key(const struct sign_key *key, const char *path,
 		    const char *name, unsigned int uses, int64_t not_after_s,
 		    struct error *err)
@@ -83,7 +83,7 @@ static int keep_key(const struct sign_key *key, const char *path,
 				      not_after_s, &public, err);
 	if (rc == 0 && buf_printf(&public_path, "%s.pub", path) < 0)
 		rc = error_nomem(err);
-	/* The private half last: with it there, all is. */
+	/* The private half is written last, so that its existence means that both are complete. */
 	if (rc == 0 && access(path, F_OK) == 0)
 		rc = error_set(err, EEXIST,
 			       "'%s' is there, and a key is never overwritten: "
@@ -108,7 +108,7 @@ int signer_make(const char *path, const char *name, unsigned int uses,
 	return rc < 0 ? rc : keep_key(key, path, name, uses, not_after_s, err);
 }
 
-/* A file with a public key, and no private one. */
+/* Does the file have a public key but no private one? */
 static bool is_public_half(const char *path)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -118,7 +118,8 @@ static bool is_public_half(const char *path)
 	       !strstr(text.data, " PRIVATE KEY-----");
 }
 
-/* Would a node that has PATH.pub believe it?  Without that file nobody knows. */
+/* Check in PATH.pub, the entry that nodes have, that the key is for this use.  No error without
+ * that file. */
 static int check_use(const char *path, unsigned int use,
 		     const struct sign_key *key, struct error *err)
 {

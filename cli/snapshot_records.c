@@ -10,8 +10,9 @@
 #include "common/text.h"
 
 #define LABEL "containerd.io/gc.ref.snapshot.bootseer="
-#define NAMED_MAX 5                         /* snapshots */
-#define GARBAGE_TIMEOUT_MS (10 * 60 * 1000) /* the plugin removes folders */
+#define NAMED_MAX 5 /* snapshots named in a message */
+/* long, as the plugin removes folders */
+#define GARBAGE_TIMEOUT_MS (10 * 60 * 1000)
 
 void snapshot_labels_free(struct snapshot_labels *l)
 {
@@ -34,7 +35,8 @@ static int list_namespaces(const char *socket, struct buf *ret,
 		       -1, CTR_TIMEOUT_MS, ret, err);
 }
 
-/* Lines of "KEY PARENT KIND" below a heading.  A key may have a space, a parent may be none. */
+/* List snapshots, in lines of "KEY PARENT KIND" below a heading.  A key may contain a space, a
+ * parent may be missing. */
 static int list_snapshots(const struct ctr_target *at, struct buf *ret,
 			  struct error *err)
 {
@@ -72,7 +74,8 @@ static int add_label(struct snapshot_labels *l, const char *namespace,
 	return new->namespace &&new->blob ? 0 : error_nomem(err);
 }
 
-/* Lines of "DIGEST SIZE AGE LABELS", with commas between labels. */
+/* Find the labels in the list of blobs, in lines of "DIGEST SIZE AGE LABELS" with commas between
+ * labels. */
 static int find_labels(const struct ctr_target *at, bool lost,
 		       struct snapshot_labels *l, struct error *err)
 {
@@ -81,7 +84,8 @@ static int find_labels(const struct ctr_target *at, bool lost,
 			 CTR_TIMEOUT_MS, &blobs, err);
 	char *line, *rest = blobs.data;
 
-	/* After the labels: those of a pull that ends meanwhile are not lost. */
+	/* List snapshots after the labels: else those of a pull that ends in between would seem
+	 * lost. */
 	if (rc == 0 && lost)
 		rc = list_snapshots(at, &known, err);
 	while (rc == 0 && rest && (line = strsep(&rest, "\n"))) {
@@ -117,7 +121,8 @@ int snapshot_labels_find(const char *socket, bool lost,
 	return rc;
 }
 
-/* containerd collects its garbage, in all namespaces, before it answers the removal of a lease. */
+/* Create and remove a lease: containerd answers only after it collected garbage in all
+ * namespaces. */
 static int collect_garbage(const struct ctr_target *at, struct error *err)
 {
 	AUTO_BUF lease = BUF_INIT;

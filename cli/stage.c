@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer stage begin, end, mark: print one event. */
+/* bootseer stage begin, end, mark: print a single event. */
 #include "cli/stage.h"
 
 #include <errno.h>
@@ -57,8 +57,8 @@ static void own_count(const char *said, const char *env, const char *other,
 		(void)stage_read_count(getenv(other), ret);
 }
 
-/* Set the node of an event: that which is said for all lines, then that which a line says
- * of its origin. */
+/* Set the node of an event: the --node option, which is for all lines, takes precedence over a
+ * line's own source. */
 static void own_node(const struct stage_owner *o, struct stage_event *e)
 {
 	if (o->node)

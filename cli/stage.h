@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions that the commands on stages share: who says it, when. */
+/* Functions that the commands on stages share: the owner and times of events. */
 #ifndef BOOTSEER_CLI_STAGE_H
 #define BOOTSEER_CLI_STAGE_H
 
 #include "common/option.h"
 #include "profiler/emit/emit.h"
 
-/* The owner of events; NULL: by the environment. */
+/* The owner of events; a NULL member: from the environment. */
 struct stage_owner {
 	char *job, *attempt, *node, *rank;
 };
@@ -38,17 +38,16 @@ struct stage_owner {
 			"none: the node as a whole." \
 	}
 
-/* -EINVAL: an option is not what an event can have. */
+/* -EINVAL: an option is not allowed in an event. */
 int stage_owner_check(const struct stage_owner *o,
 		      struct error *err) MUST_CHECK;
 int stage_name_check(const char *name, struct error *err) MUST_CHECK;
 
-/* Fill in job, attempt, node and rank where the event has none; borrowed from `o`
- * and the environment.  What the environment says wrongly is left out, for a start
- * must not fail because of this. */
+/* Set job, attempt, node and rank if the event lacks them; borrowed from `o` and the environment.
+ * Invalid values in the environment are ignored, as a start must not fail because of them. */
 void stage_own(const struct stage_owner *o, struct stage_event *e);
 
-/* Times of now, an id, and the rest as above. */
+/* Make an event: the present time, an id, and the owner as by stage_own(). */
 void stage_say(const struct stage_owner *o, const char *name, enum stage_ev ev,
 	       struct stage_event *ret);
 

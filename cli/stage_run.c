@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bootseer stage run: a command as a stage.  Whoever waits for this process sees what
- * the command would have shown: the same exit status or signal, and signals are
- * passed on.  It may be process 1 of a container, and then reaps what is left to it.
+ * bootseer stage run: run a command as a stage.  The caller sees what it would see of the command
+ * itself: its exit status or signal; and signals are passed on.  May be process 1 of a container,
+ * and then reaps orphans.
  */
 #include <errno.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* The command, behind the name of the stage and what ends the options. */
+/* The command, which follows the stage's name and "--". */
 static char **command_of(char **args)
 {
 	return args + (strcmp(args[1], "--") == 0 ? 2 : 1);
@@ -45,8 +45,8 @@ static int check_stage_run(const void *config, char **args, struct error *err)
 	return rc;
 }
 
-/* On stderr, as stdout may be read by a program.  The command runs, and its status
- * counts, whether or not this can be said. */
+/* Print an event on stderr, as a program may read stdout.  Failures are ignored: the command's
+ * status counts. */
 static void tell_event(const struct config *c, const char *name,
 		       enum stage_ev ev, int64_t status)
 {
@@ -59,8 +59,8 @@ static void tell_event(const struct config *c, const char *name,
 		(void)!write(STDERR_FILENO, line.data, line.len);
 }
 
-/* Every signal that can be passed on or tells of children; not those of a fault of
- * this process, and not those that stop it, which the terminal sends to both. */
+/* The signals to wait for: SIGCHLD and all that can be passed on.  Not those of faults of this
+ * process; not those that stop it, which the terminal sends to the command as well. */
 static void choose_signals(sigset_t *ret)
 {
 	static const int own[] = { SIGILL,  SIGTRAP, SIGABRT, SIGBUS,
@@ -81,7 +81,7 @@ static void become_command(char **argv, const sigset_t *mask)
 	_exit(errno == ENOENT ? STATUS_NO_PROGRAM : STATUS_NO_EXEC);
 }
 
-/* Take all children that have ended; is `pid` one of them? */
+/* Reap all children that have ended; is `pid` one of them? */
 static bool reap_children(pid_t pid, int *ret_status)
 {
 	bool is_over = false;
@@ -105,14 +105,14 @@ static int follow_command(pid_t pid, const sigset_t *signals)
 	while (!reap_children(pid, &status)) {
 		int sig = sigwaitinfo(signals, &info);
 
-		/* Signals of the terminal went to the command, too. */
+		/* The kernel sent signals of the terminal to the command, too. */
 		if (sig > 0 && sig != SIGCHLD && info.si_code != SI_KERNEL)
 			(void)kill(pid, sig);
 	}
 	return status;
 }
 
-/* End by the signal that ended the command, and leave no second core. */
+/* End by the signal that ended the command, without writing a second core. */
 static void die_by(int sig)
 {
 	const struct rlimit none = { 0, 0 };
@@ -136,7 +136,7 @@ static int run_stage_run(const void *config, char **args, struct error *err)
 	choose_signals(&signals);
 	(void)sigprocmask(SIG_BLOCK, &signals, &before);
 	tell_event(c, args[0], STAGE_BEGIN, STAGE_NONE);
-	/* Where it is ignored, nobody could be waited for. */
+	/* If SIGCHLD were ignored, children could not be waited for. */
 	(void)signal(SIGCHLD, SIG_DFL);
 	pid = fork();
 	if (pid < 0)
@@ -147,7 +147,7 @@ static int run_stage_run(const void *config, char **args, struct error *err)
 	if (WIFSIGNALED(status)) {
 		tell_event(c, args[0], STAGE_END, 128 + WTERMSIG(status));
 		die_by(WTERMSIG(status));
-		/* Process 1 is not killed by its own signal. */
+		/* Reached as process 1, which its own signals do not kill. */
 		return 128 + WTERMSIG(status);
 	}
 	tell_event(c, args[0], STAGE_END, WEXITSTATUS(status));

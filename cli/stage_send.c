@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bootseer stage send: the events of a log to bootseer-registry.  A log that is being
- * written (standard input) is never kept waiting for long, and never left: its writer
- * would die.
+ * bootseer stage send: send the events in a log to bootseer-registry.  A log on stdin that is
+ * still being written is read without long pauses and to its end, or else its writer would block
+ * or die.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +21,9 @@
 
 #define READ_SIZE 65536u
 #define BATCH_MAX (256u << 10) /* bytes of one request */
-#define KEPT_MAX (1u << 20)    /* while the service is away; it takes no more */
-#define PAUSE_MS \
-	1000 /* what came is sent when nothing more comes for so long */
+/* bytes kept while the service does not answer */
+#define KEPT_MAX (1u << 20)
+#define PAUSE_MS 1000 /* events are sent after a pause this long */
 
 struct send_config {
 	struct service_where where;
@@ -39,10 +39,11 @@ static const struct option_spec options[] = {
 struct sender {
 	const struct send_config *cfg;
 	struct service_client *client;
-	struct buf batch; /* lines of `node` */
+	struct buf batch; /* unsent lines, all of `node` */
 	char node[STAGE_NODE_MAX + 1];
-	bool is_live;     /* the log is read as it is written */
-	struct buf clock; /* of this machine, as the service takes it */
+	bool is_live;     /* the log is read while it is written */
+	struct buf clock; /* this machine's time information, in the
+	                   * service's form */
 	int64_t kept_since_ms;
 	uint64_t events, stored, doubles, no_job, no_time, dropped;
 	struct error failure; /* of the last request; code 0: none */
@@ -67,8 +68,8 @@ static int send_once(struct sender *s, struct error *err)
 }
 
 /*
- * Send what is there.  A file's events must arrive; of a log that is being written
- * they are kept for the next time, as many as there is room for.
+ * Send the batch.  For a file, failure is an error.  For a live log the events are kept for the
+ * next attempt, up to KEPT_MAX.
  */
 static int flush_batch(struct sender *s)
 {
@@ -95,7 +96,8 @@ static int add_event(struct sender *s, const struct stage_event *e)
 
 	if (s->batch.len && (!same || s->batch.len >= full))
 		rc = flush_batch(s);
-	/* Still there: of another node, and the service is away. */
+	/* The batch was not sent, and this event does not fit or is of another node: drop the
+	 * event. */
 	if (rc == 0 && s->batch.len && (!same || s->batch.len >= full)) {
 		s->dropped++;
 		return 0;
@@ -139,7 +141,7 @@ static int wait_for_more(struct sender *s, int fd)
 	do
 		n = poll(&p, 1, s->batch.len ? PAUSE_MS : -1);
 	while (n < 0 && errno == EINTR);
-	/* Little at a time without end is sent too. */
+	/* Also send if small pieces keep coming without a pause. */
 	if (n == 0 ||
 	    (s->batch.len && clock_now_ms() - s->kept_since_ms > PAUSE_MS))
 		return flush_batch(s);
@@ -168,7 +170,7 @@ static int read_log(struct sender *s, int fd, struct stage_lines *l,
 	}
 	if (rc == 0)
 		rc = stage_lines_end(l, on_event, s);
-	/* Now there is nobody to wait for it. */
+	/* The writer has ended, so sending may now take its time. */
 	s->is_live = false;
 	if (rc == 0)
 		rc = flush_batch(s);

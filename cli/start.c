@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer start ls, show: where the time of jobs' starts went. */
+/* bootseer start ls, show: where the time of jobs' starts is spent. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -263,7 +263,7 @@ static int order_excess(const void *x, const void *y)
 	return (a < b) - (a > b);
 }
 
-/* A line of a node and a stage, which took so long, and so much `other` of `text`. */
+/* Print a line for a node and stage, with its duration and another duration (`other`, `text`). */
 static void print_item(const json_t *o, const char *other, const char *text)
 {
 	char took[DURATION_TEXT_MAX], more[DURATION_TEXT_MAX];
@@ -278,7 +278,7 @@ static void print_item(const json_t *o, const char *other, const char *text)
 	print_cause(o);
 }
 
-/* Those that lost most time first. */
+/* Print the stragglers that lost most time first. */
 static void print_stragglers(const json_t *start)
 {
 	const json_t *list = json_object_get(start, "stragglers");

@@ -29,26 +29,25 @@ struct start_config {
 		.help = "Print the service's answer: JSON." \
 	}
 
-/* Are the arguments, if any, starts' numbers or jobs, and is a service named? */
+/* Check that the arguments, if any, are numbers of starts or jobs, and that a service was given. */
 int start_check(const void *config, char **args, struct error *err) MUST_CHECK;
 
-/* GET `path` with the limit, and of `job` unless that is NULL. */
+/* GET `path` with the limit, and with `job` unless that is NULL. */
 int start_ask(struct service_client *c, const char *path, uint64_t limit,
 	      const char *job, json_t **ret, struct error *err) MUST_CHECK;
 
-/* The number of a start: what says it, or the newest start of a job. */
+/* Find a start's number: `what` itself, or the newest start of the job `what`. */
 int start_find_id(struct service_client *c, const char *what, long long *ret,
 		  struct error *err) MUST_CHECK;
 
-/* Ask for one start, a number or a job (`what`), or for a `part` of it ("", "/..."), and
- * show the answer: as JSON where `c` says so, else by `print`. */
+/* Get a start (`what`: a number or a job) or a `part` of it ("", "/..."), and print it: as JSON if
+ * `c` says so, else by `print`. */
 int start_show(const struct start_config *c, const char *what, const char *part,
 	       void (*print)(const json_t *reply),
 	       struct error *err) MUST_CHECK;
 
 double start_number(const json_t *o, const char *key);
-/* Lines that say what failed in a start, and whom it waits for; none where there is nothing
- * to say. */
+/* Print what failed in a start and what it waits for, if anything. */
 void start_print_now(const json_t *s);
 bool start_is_hot_update(const json_t *s);
 

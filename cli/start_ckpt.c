@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer start checkpoints: what a start loaded from checkpoints and saved to them. */
+/* bootseer start checkpoints: what a start loaded from checkpoints, and saved to them. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -26,7 +26,7 @@ static void print_bytes(const json_t *o, const char *key, const char *after)
 	printf(" %10s%s", text, after);
 }
 
-/* Print how much of its runs' time programs waited. */
+/* Print which part of its running time a program waited. */
 static void print_waited(const json_t *o)
 {
 	double run = start_number(o, "run_s");

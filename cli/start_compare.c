@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer start compare, export: two starts side by side, one for other programs. */
+/* bootseer start compare, export: compare two starts; export a start for other programs. */
 #include <stdio.h>
 
 #include "cli/command.h"
@@ -30,7 +30,7 @@ static void print_whole(const json_t *o, const char *name)
 	       start_number(json_object_get(s, "node_level"), "max_median"));
 }
 
-/* "-" where the start has no such stage. */
+/* Print a stage's time; "-" if the start has no such stage. */
 static void print_side(const json_t *s, const char *key)
 {
 	if (json_is_object(s))

@@ -11,7 +11,7 @@
 #define BAR_MIN 20
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #define IDLE '.'
-#define OPEN '?' /* it began, and no end is known */
+#define OPEN '?' /* the stage began, and has no known end */
 #define FAILED '!'
 #define START_SECONDS_MAX 1e9
 
@@ -42,7 +42,7 @@ void start_duration(const json_t *o, const char *key,
 {
 	double s = number_of(o, key);
 
-	/* Whatever a service answers with, it is a number that int64_t holds. */
+	/* Limit the service's number to what int64_t can hold. */
 	if (!(s > -START_SECONDS_MAX && s < START_SECONDS_MAX))
 		s = 0;
 	duration_format((int64_t)(s * (double)NS_PER_S), out);
@@ -53,7 +53,7 @@ static bool is_set(const json_t *o, const char *key)
 	return json_is_true(json_object_get(o, key));
 }
 
-/* The letter of a stage: its place among those that lie within no other. */
+/* The letter of a stage: its index among the stages that are not inside another. */
 static char letter_of(const json_t *start, const char *stage)
 {
 	const json_t *s;
@@ -70,8 +70,8 @@ static char letter_of(const json_t *start, const char *stage)
 	return '#';
 }
 
-/* Within the bar, whatever times a service answers with: a number that no int holds is
- * compared before it becomes one. */
+/* The column of a time in the bar.  Compared as double first, as the service's times may be too
+ * large for an int. */
 static int column_of(double at, double whole, int width)
 {
 	double c = whole > 0 && at > 0 ? at / whole * width : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A start of a job as text. */
+/* Draw a job's start as text. */
 #ifndef BOOTSEER_CLI_START_GANTT_H
 #define BOOTSEER_CLI_START_GANTT_H
 
@@ -9,14 +9,14 @@
 
 #include "common/duration.h"
 
-/* Draw the nodes of the service's answer, one line each, `columns` wide. */
+/* Draw the nodes in the service's reply, one line each, `columns` wide. */
 void start_gantt(const json_t *start, int columns, FILE *out);
 
-/* A stranger's text; what could move the cursor is a question mark.  Prints at most
- * `max` characters, and at least `min` with spaces. */
+/* Print a text from strangers; what could move the cursor becomes '?'. At most `max` characters,
+ * padded with spaces to `min`. */
 void start_print_text(const char *s, int min, int max, FILE *out);
 
-/* "5 min 3 s" of a member that has seconds. */
+/* Format a member with seconds as "5 min 3 s". */
 void start_duration(const json_t *o, const char *key,
 		    char out[DURATION_TEXT_MAX]);
 

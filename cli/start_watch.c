@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer start watch: how far a start is, while it runs. */
+/* bootseer start watch: show the progress of a running start. */
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
@@ -84,13 +84,13 @@ static void print_end(const json_t *o)
 	}
 }
 
-/* State of the events that were told of, and when. */
+/* Number of events when the progress was last printed, and the time. */
 struct watch_told {
 	long long events;
 	int64_t at_ns;
 };
 
-/* Tell what is new since the last time; of a start that is silent, too, now and then. */
+/* Print progress if events came since the last time, or after a long silence. */
 static void watch_tell(const struct start_config *c, json_t *o,
 		       struct watch_told *told)
 {
@@ -101,7 +101,7 @@ static void watch_tell(const struct start_config *c, json_t *o,
 		return;
 	*told = (struct watch_told){ reply_number(o, "events"), now };
 	if (c->json) {
-		/* The nodes are what is large, and not what is watched. */
+		/* Leave out the nodes: they are the largest part and not watched. */
 		(void)json_object_del(o, "nodes");
 		(void)json_dumpf(o, stdout, JSON_COMPACT);
 		printf("\n");

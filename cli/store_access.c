@@ -19,7 +19,7 @@ int store_access_check(const char *url, struct error *err)
 			 url);
 }
 
-/* In place of a bar that may stand there. */
+/* Print a message, over a progress bar if one is on the line. */
 static void say_silent(void *arg, const char *line)
 {
 	(void)arg;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How commands come to a store of objects. */
+/* How commands open an object store. */
 #ifndef BOOTSEER_CLI_STORE_ACCESS_H
 #define BOOTSEER_CLI_STORE_ACCESS_H
 
 #include "cli/command.h"
 #include "objects/store_patience.h"
 
-/* A member of such a command's configuration. */
+/* Member of the configuration of such a command. */
 struct store_access {
 	char *ca_file;
 	int64_t timeout_ns;
@@ -22,10 +22,10 @@ struct store_access {
 			"checked with, instead of the system's." \
 	}
 
-/* -EINVAL: `url` is of no kind of store. */
+/* -EINVAL: `url` is not of a known kind of store. */
 int store_access_check(const char *url, struct error *err) MUST_CHECK;
-/* Open it as `cfg` says, with what the options say put into it; a line on stderr tells who
- * waits for it. */
+/* Open the store by `cfg`, completed from the options.  If the store does not answer, a line on
+ * stderr says so. */
 int store_access_open(const struct store_access *a, const char *url,
 		      struct object_store_config *cfg,
 		      struct object_store **ret, struct error *err) MUST_CHECK;

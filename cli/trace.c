@@ -28,7 +28,7 @@ int trace_open_local(const struct trace_where *w, struct trace_store **ret,
 				 "'%s': %s; is bootseerd's folder elsewhere? "
 				 "Then say --root",
 				 w->root, strerror(errno));
-	/* bootseerd, not we, sees to it that they do not become too many. */
+	/* No limit here: bootseerd limits their number. */
 	return trace_folder_new(dir.data, UINT64_MAX, ret, err);
 }
 
@@ -81,8 +81,8 @@ static int open_store(struct trace_place *p, const struct trace_where *w,
 	return trace_oci_new(p->oci, &p->store, err);
 }
 
-/* Find the image's digest.  A reference that has one is not looked up, unless something else is
- * wanted of its registry. */
+/* Find the image's digest.  A reference with a digest is not looked up, unless its registry is
+ * needed for something else. */
 static int find_image(struct trace_place *p, const struct trace_where *w,
 		      struct error *err)
 {
@@ -139,7 +139,7 @@ void trace_place_free(struct trace_place *p)
 
 /* ------------------------------------------------------------------- get --- */
 
-/* The key of the only trace, or a message that names all. */
+/* The key of the image's only trace; if there are several, the message names them. */
 static int only_workload(const struct trace_place *p,
 			 const struct trace_info *infos, size_t n, char **ret,
 			 struct error *err)
@@ -266,7 +266,7 @@ int trace_write(const char *path, const struct trace *t, struct error *err)
 					 "'bootseer trace show'");
 		return write_to(STDOUT_FILENO, "standard output", &data, err);
 	}
-	/* A pipe or device is written to, never replaced. */
+	/* A pipe or device is written to, not replaced. */
 	if (lstat(path, &st) < 0 || S_ISREG(st.st_mode))
 		return fs_replace_file(path, data.data, data.len, 0644, err);
 	fd = open(path, O_WRONLY | O_CLOEXEC);

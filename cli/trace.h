@@ -6,7 +6,7 @@
 #include "cli/image.h"
 #include "recorder/recorder.h"
 
-/* Where traces are; first member of such a command's configuration. */
+/* Where traces are; first member of the configuration of commands on traces. */
 struct trace_where {
 	struct image_access access;
 	char *platform, *workload, *service, *token_file, *root;
@@ -48,8 +48,8 @@ struct trace_where {
 
 /* A store of traces, opened for an image. */
 struct trace_place {
-	const char *ref;   /* as it was given; borrowed */
-	const char *where; /* in words, for messages */
+	const char *ref;   /* as the user gave it; borrowed */
+	const char *where; /* description of the store for messages */
 	struct image_target *target;
 	struct oci_store *oci;
 	struct trace_store *store;
@@ -57,36 +57,35 @@ struct trace_place {
 	struct trace_query query; /* image, repo, workload */
 };
 
-/* The store that the options name, which were checked.  `ref` NULL: no image,
- * only with --local. */
+/* Open the store that the (checked) options name.  `ref` NULL: no image, only with --local. */
 int trace_place_new(const struct trace_where *w, const char *ref,
 		    struct trace_place **ret, struct error *err) MUST_CHECK;
 void trace_place_free(struct trace_place *p);
 DEFINE_AUTO(trace_place)
 
-/* For a command's check: do the options and `ref` (NULL: none) go together? */
+/* Check that the options and `ref` (NULL: none) fit together; for struct command.check. */
 int trace_where_check(const struct trace_where *w, const char *ref,
 		      struct error *err) MUST_CHECK;
-/* The same of a command whose configuration begins with `where`. */
+/* trace_where_check() for a command whose configuration begins with `where`. */
 int trace_check_first(const void *config, char **args,
 		      struct error *err) MUST_CHECK;
 
-/* The folder of this node's traces. */
+/* Open the folder of this node's traces. */
 int trace_open_local(const struct trace_where *w, struct trace_store **ret,
 		     struct error *err) MUST_CHECK;
 
-/* Get what `p->query` asks for from `s`.  Without a workload the image must
- * have traces of one only; the message names those that there are. */
+/* Get the trace for `p->query` from `s`.  Without a workload in the query, the image must have
+ * traces of only one; otherwise the message names the workloads. */
 int trace_get_for(struct trace_place *p, struct trace_store *s,
 		  struct trace_found *ret, struct error *err) MUST_CHECK;
 
-/* Say on standard error whose trace of `ref` was found. */
+/* Print on standard error which trace was found for `ref`. */
 void trace_tell(const struct trace_found *f, const char *ref);
 
-/* From a file, encoded or JSON; "-" is standard input. */
+/* Read a trace from a file, encoded or as JSON; "-" is standard input. */
 int trace_read(const char *path, struct trace **ret,
 	       struct error *err) MUST_CHECK;
-/* Encoded; "-" is standard output. */
+/* Write the trace encoded; "-" is standard output. */
 int trace_write(const char *path, const struct trace *t,
 		struct error *err) MUST_CHECK;
 
@@ -95,7 +94,7 @@ int trace_rename(struct trace *t, const char *workload,
 		 struct error *err) MUST_CHECK;
 
 #define TRACE_TIME_MAX 32
-/* "2026-01-02 03:04:05Z" */
+/* Format a time as "2026-01-02 03:04:05Z". */
 void trace_format_time(uint64_t s, char out[TRACE_TIME_MAX]);
 
 #endif

@@ -8,7 +8,7 @@
 #define FILES_MAX 1000
 
 struct merge_config {
-	struct trace_where where; /* workload only */
+	struct trace_where where; /* only its member `workload` is used */
 	char *output;
 };
 

@@ -12,7 +12,7 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* The trace to push: of the file, or what this node recorded. */
+/* The trace to push: from the file, or the one recorded on this node. */
 static int load_trace(const struct trace_where *w, struct trace_place *p,
 		      const char *file, struct trace **ret, struct error *err)
 {
@@ -51,7 +51,7 @@ static int check_image(const struct trace_place *p, const struct trace *t,
 			 is, p->ref, want);
 }
 
-/* Where it is pushed to is where it is of, when it does not say itself. */
+/* A trace without a repository gets the repository that it is pushed to. */
 static int name_repo(const struct trace_place *p, struct trace *t,
 		     struct error *err)
 {

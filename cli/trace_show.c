@@ -29,14 +29,14 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-/* The second byte of a control character of two? */
+/* Is it the second byte of a two-byte control character? */
 static bool is_second(const char *path, const char *p)
 {
 	return p > path && (unsigned char)p[-1] == 0xc2 &&
 	       (unsigned char)*p >= 0x80 && (unsigned char)*p <= 0x9f;
 }
 
-/* Names are a stranger's: none may move the cursor. */
+/* Print a path, escaped, as strangers choose names and could move the cursor. */
 static void print_path(const char *path)
 {
 	for (const char *p = path; *p; p++)
@@ -101,7 +101,7 @@ static int print_json(struct trace *t, uint64_t limit, struct error *err)
 
 static bool is_file(const char *what)
 {
-	/* No image's name begins so. */
+	/* No image's name begins like this. */
 	return strcmp(what, "-") == 0 || *what == '/' || *what == '.' ||
 	       access(what, F_OK) == 0;
 }
@@ -111,7 +111,7 @@ static int check_trace_show(const void *config, char **args, struct error *err)
 	return is_file(args[0]) ? 0 : trace_check_first(config, args, err);
 }
 
-/* A file when there is one of that name, else the trace of an image. */
+/* Read a file if one of that name exists, else the trace of an image. */
 static int load_trace(const struct trace_where *w, const char *what,
 		      struct trace **ret, struct error *err)
 {
