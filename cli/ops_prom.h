@@ -147,8 +147,7 @@ struct ops_metrics {
 	int64_t from_s, to_s;
 	uint32_t step_s;
 	double nodes;  /* most series of writes at any time */
-	double jitter; /* one in ten distances between samples is longer by
-	                * this part */
+	double jitter; /* interquartile range of sample distances / median */
 	size_t requests;
 	struct ops_series write, read, gpu, used; /* `used` has its own step */
 	struct ops_phases phases;
