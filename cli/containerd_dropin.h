@@ -28,8 +28,8 @@ struct dropin_want {
 	const char *platform; /* of the node: "linux/amd64" */
 	bool remap_ids;       /* the node's kernel maps the ids of mounts */
 	bool unpack;          /* bootseerd unpacks layers of ordinary images */
-	const char
-		*config_path; /* folder of hosts.toml for CRI; NULL: not changed */
+	const char *
+		config_path; /* folder of hosts.toml for CRI; NULL: not changed */
 };
 
 /*
