@@ -43,7 +43,7 @@ static bool digest_is_zero(const struct digest *d)
 	return digest_equal(d, &zero);
 }
 
-/* ... that says what its parts are, when it has any. */
+/* A descriptor whose annotation names the digests of the blob's parts, if it has parts. */
 static json_t *parted_json(const char *type, const struct oci_descriptor *d,
 			   const struct parts *parts)
 {
@@ -62,9 +62,9 @@ static json_t *parted_json(const char *type, const struct oci_descriptor *d,
 	return o;
 }
 
-/* The config's descriptor with the config in it ("data" of image-spec), so that a node
- * asks for one thing instead of two, one after the other.  One that is long is left to
- * its blob: a registry takes no manifest over 4 MiB. */
+/* The descriptor of the config blob, with the blob itself in it ("data" of image-spec): a
+ * node then saves a request. A config longer than CARRIED_MAX is not put in, since registries
+ * take no manifest over 4 MiB. */
 static json_t *carried_json(const struct buf *config)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -96,7 +96,7 @@ static json_t *content_json(const struct digest *d, uint64_t size)
 			 (json_int_t)size);
 }
 
-/* Takes `root`. */
+/* Turn `root` into text; frees `root`. */
 static int artifact_dump(json_t *root, struct buf *ret, struct error *err)
 {
 	AUTO_FREE char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -321,7 +321,7 @@ static int take_parts(const struct oci_descriptor *from, struct parts *ret,
 		      : 0;
 }
 
-/* The blobs: metadata, block map, packs. */
+/* Take the descriptors of the blobs: metadata, block map, packs. */
 static int take_blobs(const struct oci_image *m, struct artifact *a,
 		      struct error *err)
 {
@@ -363,7 +363,7 @@ static int take_blobs(const struct oci_image *m, struct artifact *a,
 	return 0;
 }
 
-/* The value is searched for every other artifact, so its length is bounded. */
+/* The value is compared with every other artifact, so its length is bounded. */
 static int take_replaces(const struct oci_image *m, struct artifact *a,
 			 struct error *err)
 {

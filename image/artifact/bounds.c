@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How large what an artifact unpacks to may be, from what its texts say alone:
- * docs/formats/artifact.md, "Sizes".  A few bytes of zstd unpack to gigabytes, and
- * whoever may push an artifact chooses every number in it; so each is held against
- * the bytes that must really be sent.
+ * Limits on the unpacked sizes of an artifact, from its manifest and config alone:
+ * docs/formats/artifact.md, "Sizes". A few bytes of zstd unpack to gigabytes, and anybody who
+ * may push an artifact chooses every number in it; so each number is compared with the bytes
+ * that must really be sent.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,18 +12,19 @@
 #include "common/bytes.h"
 #include "image/artifact/artifact.h"
 
-#define FREE_BYTES (16 * MIB) /* whatever else the artifact says */
-#define RATIO_MAX 256u        /* unpacked for each byte sent */
+#define FREE_BYTES (16 * MIB) /* allowed in any case */
+#define RATIO_MAX 256u        /* unpacked bytes allowed for each byte sent */
 #define INODE_BYTES 2048u     /* an inode's name, attributes, xattrs */
-/* Chunk indexes: 8 bytes for each 4 KiB of a file, at the least. */
+/* One byte of chunk indexes for so many bytes of files: 8 for 4 KiB at least. */
 #define CHUNK_SHARE 512u
 #define FOLDER_BYTES 16384u /* the folder, its state, a recording's list */
 #define MAP_HEADER 64u
 #define MAP_BLOCK 64u
 #define MAP_PACK 40u
-#define MAP_PLACE 24u /* of an index, for each page; spans are in FREE_BYTES */
+/* only of an index, for each block; its spans are in FREE_BYTES */
+#define MAP_PLACE 24u
 
-/* a + b * c, or all there is. */
+/* a + b * c, or UINT64_MAX when that overflows. */
 static uint64_t add_product(uint64_t a, uint64_t b, uint64_t c)
 {
 	uint64_t product, sum;
@@ -42,7 +43,7 @@ static int check_blob(const char *what, uint64_t unpacked, uint64_t blob,
 				 "artifact: a %s of %" PRIu64
 				 " bytes that is sent as %" PRIu64,
 				 what, unpacked, blob);
-	/* zstd never makes it so much larger. */
+	/* zstd never makes its input so much larger. */
 	if (blob > add_product(FREE_BYTES, unpacked, 2))
 		return error_set(err, EINVAL,
 				 "artifact: a %s of %" PRIu64

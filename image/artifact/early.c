@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The list of an image's referrers, asked for before the image's manifest is here. */
+/* Fetches the list of an image's referrers before the image's manifest has arrived. */
 #include "common/thread.h"
 #include "image/artifact/artifact.h"
 

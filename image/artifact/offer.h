@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An index as one run of bytes, as nodes give it to bootseer-registry and take it from there:
- * docs/formats/artifact.md, "As an offer".  Pure.
+ * An index artifact as one run of bytes, in which nodes upload it to bootseer-registry and
+ * download it: docs/formats/artifact.md, "As an offer". Pure.
  */
 #ifndef BOOTSEER_IMAGE_ARTIFACT_OFFER_H
 #define BOOTSEER_IMAGE_ARTIFACT_OFFER_H
@@ -11,7 +11,7 @@
 #include "common/buf.h"
 #include "common/error.h"
 
-/* In this order, behind the head. */
+/* The members of an offer, in the order in which they follow its head. */
 enum offer_member {
 	OFFER_MANIFEST,
 	OFFER_CONFIG,
@@ -30,11 +30,12 @@ struct offer {
 
 int offer_format_head(const struct offer *o, struct buf *ret) MUST_CHECK;
 
-/* The head of an offer of `total` bytes.  -EBADMSG: it is none, or more than nodes take. */
+/* Parse the head of an offer of `total` bytes. -EBADMSG: it is no offer, or longer than
+ * nodes accept. */
 int offer_parse_head(const void *data, size_t len, uint64_t total,
 		     struct offer *ret, struct error *err) MUST_CHECK;
 
-/* Where a member begins. */
+/* Offset at which a member begins. */
 uint64_t offer_begin(const struct offer *o, enum offer_member m);
 
 #endif

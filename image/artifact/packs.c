@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every pack is read once, in order, and every block of it that the map names is
- * unpacked. */
+/* Reads every pack once, in order, and unpacks every block of it that the map names. */
 #include "image/artifact/packs.h"
 
 #include <errno.h>
@@ -54,15 +53,16 @@ static int compare_places(const void *a, const void *b, void *arg)
 	return x.voff < y.voff ? -1 : x.voff > y.voff;
 }
 
-/* Reads one pack; blocks [at, end) of `order` lie in it. */
+/* Reads one pack, which holds the blocks [at, end) of `order`. */
 struct pack_reader {
 	struct source_sink sink;
 	struct packs *packs;
 	size_t at, end;
-	struct hasher *hash; /* NULL: of content, which no digest is of */
-	struct buf stored;   /* of the block at `at`, so far */
+	/* NULL for the content of an index, which has no digest of its own */
+	struct hasher *hash;
+	struct buf stored; /* of the block at `at`, so far */
 	uint8_t *plain;
-	bool is_zero; /* `plain` is */
+	bool is_zero; /* `plain` holds only zeros */
 };
 
 static int packs_unpack(struct pack_reader *r, const struct block *b,
@@ -83,7 +83,7 @@ static bool is_same_block(const struct block *a, const struct block *b)
 	       a->codec == b->codec;
 }
 
-/* All entries of the map with the place that was just read. */
+/* Give the sink all entries of the map that share the stored bytes just read. */
 static int put_blocks(struct pack_reader *r, struct error *err)
 {
 	const struct packs *p = r->packs;
@@ -110,7 +110,7 @@ static int put_blocks(struct pack_reader *r, struct error *err)
 	return rc;
 }
 
-/* The part of what was read that belongs to the next blocks. */
+/* Collect from the bytes just read those that belong to the next blocks. */
 static int gather_blocks(struct pack_reader *r, uint64_t pos,
 			 const uint8_t *data, size_t len, struct error *err)
 {
@@ -158,10 +158,10 @@ static int packs_take(struct source_sink *s, uint64_t pos, const void *data,
 	return gather_blocks(r, pos, data, len, err);
 }
 
-/* Spans of its layers in memory: those that files of one block lie in. */
+/* Unpacked spans kept in memory: several small files lie in one span. */
 #define CACHE_BYTES (32 * MIB)
 
-/* The content of an index, which has no digest of its own. */
+/* Read the files' content of an index, which has no digest of its own. */
 static int read_content(struct pack_reader *r, struct error *err)
 {
 	const struct packs *p = r->packs;

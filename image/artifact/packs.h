@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * All contents of a stored tree at once, without a cache: who restores or checks one
- * reads each pack from its first byte to its last.
+ * Reads all contents of a stored tree at once, without a cache, for a restore or a check: each
+ * pack is read from its first byte to its last.
  */
 #ifndef BOOTSEER_IMAGE_ARTIFACT_PACKS_H
 #define BOOTSEER_IMAGE_ARTIFACT_PACKS_H
@@ -9,18 +9,18 @@
 #include "blockstore/blockstore.h"
 #include "image/artifact/artifact.h"
 
-/* Takes blocks. */
+/* Receives the blocks that packs_read() reads. */
 struct packs_sink {
-	/* A block, unpacked and verified: the b->usize bytes at b->voff of the
-	 * device, borrowed until it returns, or NULL when all of them are zero,
-	 * so that a hole can stay one.  A failure ends the reading. */
+	/* Take an unpacked and verified block: the b->usize bytes at b->voff of the device,
+	 * borrowed until it returns, or NULL when all of them are zero, so that a hole can stay
+	 * a hole. A failure ends the reading. */
 	int (*put)(struct packs_sink *s, const struct block *b,
 		   const void *data, struct error *err);
-	/* Progress: stored bytes that were read, and all of them.  May be NULL. */
+	/* Progress: `done` of `total` stored bytes were read. May be NULL. */
 	void (*step)(struct packs_sink *s, uint64_t done, uint64_t total);
 };
 
-/* Is the map that of the artifact, with the same packs and size?  -EBADMSG. */
+/* Does the map belong to the artifact: same packs, same size? -EBADMSG. */
 int packs_check_map(const struct artifact *a, const struct blockmap *map,
 		    struct error *err) MUST_CHECK;
 

@@ -44,7 +44,7 @@ int parts_format(const struct parts *p, struct buf *ret, struct error *err)
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* The number before the colon: a power of two, in decimal digits. */
+/* Parse the size of a part, before the colon: a power of two in decimal digits. */
 static int parse_size(const char *text, uint32_t *ret, struct error *err)
 {
 	for (uint32_t size = PARTS_SIZE_MIN; size <= PARTS_SIZE_MAX;

@@ -8,10 +8,10 @@
 
 #include "objects/oci.h"
 
-/* On the descriptor of a blob: its parts. */
+/* Annotation of a blob's descriptor: size and digests of the blob's parts. */
 #define PARTS_ANNOTATION "dev.bootseer.parts"
 
-/* The manifest names no parts of a blob of less than one part: its own digest is that. */
+/* A blob shorter than one part gets no such annotation: the blob's own digest covers it. */
 #define PARTS_SIZE_MIN (256u << 10)
 #define PARTS_SIZE_MAX BLOCK_USIZE_MAX
 #define PARTS_MAX 256u /* of a blob: 16 KiB of text */
@@ -24,11 +24,11 @@ struct parts {
 
 void parts_fini(struct parts *p);
 
-/* Bytes of a part of a blob of so many bytes; 0: it gets none, as it is too small,
- * or too large for PARTS_MAX parts. */
+/* Size of the parts of a blob of `blob` bytes; 0: the blob gets no parts, as it is too
+ * small, or too large for PARTS_MAX parts. */
 uint32_t parts_size(uint64_t blob);
 
-/* The annotation's value. */
+/* Write the annotation's value. */
 int parts_format(const struct parts *p, struct buf *ret,
 		 struct error *err) MUST_CHECK;
 /* Parse the annotation of a blob of `blob` bytes. -EINVAL says what is
@@ -36,16 +36,17 @@ int parts_format(const struct parts *p, struct buf *ret,
 int parts_parse(const char *text, uint64_t blob, struct parts *ret,
 		struct error *err) MUST_CHECK;
 
-/* As what nodes pass the blob on: the parts that it has, borrowed, or, of a blob that is too
- * small for any, all of it as one, whose digest is put into `room`.  None: it is too large. */
+/* The parts in which nodes pass the blob on: its own ones, borrowed; or, of a blob too small
+ * to have any, the whole blob as one part, whose digest is put into `room`. n is 0 when the
+ * blob is large and has no parts: nodes do not pass it on. */
 struct parts parts_passed(const struct parts *p,
 			  const struct oci_descriptor *blob,
 			  struct digest *room);
 
 /*
- * Blobs with parts as an image: each is a pack, its parts are the blocks, stored as
- * they are.  blockmap_open() takes what is returned, the caller's; a blob whose
- * parts are none has no pack in it.  -EINVAL: none has parts.
+ * Describe blobs with parts as a block map, in which each blob is a pack and its parts are
+ * blocks stored raw. blockmap_open() takes the result, which the caller owns; a blob without
+ * parts gets no pack. -EINVAL: no blob has parts.
  */
 struct parts_blob {
 	const struct oci_descriptor *blob;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Artifacts in stores: which one belongs to an image, and its blobs. */
+/* Finds the artifact of an image in a store, and fetches the artifact's blobs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -37,19 +37,21 @@ int artifact_get(struct oci_store *store, const struct digest *artifact,
 	return rc < 0 ? error_wrap(err, rc, "artifact %s", text) : 0;
 }
 
-/* The search for the artifact of an image.  The image's config, which every
- * artifact is held against, comes beside the first: round trips at once. */
+/* The search for the artifact of an image. A thread fetches the image's config, against
+ * which every artifact is checked, while the first artifact is fetched. */
 struct artifact_search {
 	struct oci_store *store;
 	const struct digest *image;
 	const struct oci_image *m;
 	struct artifact_judge *judge; /* or NULL */
 	struct artifact_early *early; /* or NULL */
-	const struct digest *named;   /* the only one that counts; or NULL */
-	struct artifact_usable *all; /* takes those that can be used; or NULL */
+	/* the only artifact to consider, or NULL */
+	const struct digest *named;
+	/* receives the usable artifacts, or NULL */
+	struct artifact_usable *all;
 	struct thread thread;
 	bool begun;
-	int rc; /* of the config */
+	int rc; /* result of the thread that fetches the config */
 	struct error err;
 	struct buf config;
 	struct digest *ids; /* chain ids of the image's layers */
@@ -90,7 +92,7 @@ static void *config_main(void *arg)
 	return NULL;
 }
 
-/* There is an artifact to look at. */
+/* Start to fetch the image's config, once: there is an artifact to check. */
 static void search_begin(struct artifact_search *s)
 {
 	if (s->begun)
@@ -100,8 +102,8 @@ static void search_begin(struct artifact_search *s)
 		(void)config_main(s);
 }
 
-/* Snapshots are named by chain ids, so an artifact that claims others could
- * put its files under another image's name. */
+/* Snapshots are named by chain ids: an artifact that claims ids of another image could put
+ * its files in place of that image's. */
 static int compare_chain_ids(const struct digest *ids, size_t n,
 			     const struct artifact *a, struct error *err)
 {
@@ -135,7 +137,7 @@ int artifact_check_image(const struct artifact *a, const struct digest *image,
 	return rc < 0 ? rc : compare_chain_ids(ids, n, a, err);
 }
 
-/* The judge's verdict on an artifact, asked for while the artifact is
+/* The judge's verdict on an artifact, fetched by a thread while the artifact itself is
  * fetched. */
 struct judgement {
 	const struct artifact_search *s;
@@ -205,11 +207,12 @@ static int try_artifact(struct artifact_search *s, const struct digest *d,
 	return rc;
 }
 
-/* Facts that are kept of each artifact that can be used, so that many large
- * ones are not in memory together. */
+/* What the search keeps of each usable artifact, so that many large ones are not in memory
+ * together. */
 struct artifact_candidate {
 	struct digest digest;
-	const char *replaces; /* or NULL; `text`, or the first one's */
+	/* digests that it replaces, or NULL; borrowed from `text` or `first` */
+	const char *replaces;
 	char *text;
 	struct buf evidence;
 };
@@ -217,10 +220,11 @@ struct artifact_candidate {
 struct candidates {
 	struct artifact_candidate v[ARTIFACTS_MAX];
 	size_t n;
-	struct artifact first; /* of v[0], whole: most often it is the one */
+	/* v[0] whole: most often it is the artifact that is chosen */
+	struct artifact first;
 };
 
-/* Takes what is in `a`. */
+/* Add `a` to the candidates; takes over its contents. */
 static void candidates_add(struct candidates *all, struct artifact *a)
 {
 	struct artifact_candidate *c = &all->v[all->n++];
@@ -247,8 +251,8 @@ static void candidates_fini(struct candidates *all)
 	artifact_fini(&all->first);
 }
 
-/* The first that no other one replaces.  There is one: what an artifact
- * replaces was there before it, as its digest depends on theirs. */
+/* Index of the first candidate that no other one replaces. There always is one: an artifact
+ * names the digests of the older artifacts that it replaces, so no two can replace each other. */
 static size_t find_newest(const struct artifact_candidate *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -265,8 +269,8 @@ static size_t find_newest(const struct artifact_candidate *all, size_t n)
 	return 0;
 }
 
-/* The artifacts of `list` that can be used, from its end.  When there is none,
- * why the first one cannot. */
+/* Load the usable artifacts of `list`, from its end. When none is usable, fail with the
+ * reason of the first that was tried. */
 static int load_all(struct artifact_search *s, const struct digest *list,
 		    size_t n, struct candidates *ret, struct error *err)
 {
@@ -274,7 +278,7 @@ static int load_all(struct artifact_search *s, const struct digest *list,
 	struct artifact a;
 	int first_rc = 0;
 
-	/* Those that are refused count too: each costs the registry requests. */
+	/* Refused artifacts count towards the limit too: each costs the registry requests. */
 	for (size_t i = n; i > 0 && n - i < ARTIFACTS_MAX; i--) {
 		int rc = try_artifact(s, &list[i - 1], false, &a, &why);
 
@@ -289,7 +293,7 @@ static int load_all(struct artifact_search *s, const struct digest *list,
 	return ret->n ? 0 : first_rc;
 }
 
-/* The chosen one, whole. */
+/* Load the chosen candidate whole. */
 static int take_candidate(struct artifact_search *s, struct candidates *all,
 			  size_t i, struct artifact *ret, struct error *err)
 {
@@ -308,9 +312,9 @@ static int take_candidate(struct artifact_search *s, struct candidates *all,
 	return 0;
 }
 
-/* Form F2: its subject is the image. */
-/* The early list, unless the registry may not have had the image yet: a mirror has it
- * once its manifest was asked for. */
+/* List the referrers of the image (form F2). The list that was begun early is used, unless
+ * the registry may not have had the image then: a mirror has an image only after its manifest
+ * was requested. */
 static int list_artifacts(struct artifact_search *s, struct oci_referrers *ret,
 			  struct error *err)
 {
@@ -329,7 +333,7 @@ static int list_artifacts(struct artifact_search *s, struct oci_referrers *ret,
 	return oci_list_noted(s->store, &q, ret, err);
 }
 
-/* Listed, and not there. */
+/* Fail: the registry lists artifacts that it then does not have. */
 static int refuse_gone(struct error *err)
 {
 	const struct error why = err ? *err : (struct error)ERROR_INIT;
@@ -354,7 +358,8 @@ static int find_beside(struct artifact_search *s, struct artifact *ret,
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
 	rc = load_all(s, list.digests, list.n, all, err);
-	/* Neither a judge nor an artifact that is there answers -ENOENT: the list was wrong. */
+	/* -ENOENT here means that the registry's list was wrong: neither a judge nor an
+	 * existing artifact gives that code. */
 	if (rc == -ENOENT)
 		rc = refuse_gone(err);
 	if (s->all)
@@ -400,7 +405,7 @@ static int find_either(struct artifact_search *s, struct artifact *ret,
 	return rc;
 }
 
-/* The search, of which all but the image's manifest is set. */
+/* Run a search in which everything but the image's manifest is set. */
 static int find_in(struct artifact_search *s, const struct oci_manifest *image,
 		   struct artifact *ret, struct error *err)
 {
@@ -497,7 +502,7 @@ static int read_blob(const struct file_fetch *f, struct source_sink *sink,
 				    err);
 }
 
-/* Unpacks a blob as it arrives. */
+/* Unpacks a blob in this process while it arrives. */
 struct stream_unpacking {
 	struct source_sink sink;
 	struct artifact_unpack *u;
@@ -524,12 +529,12 @@ static int unpack_here(const struct file_fetch *f, int fd, struct error *err)
 	return rc < 0 ? rc : artifact_unpack_end(u, err);
 }
 
-/* Hands a blob to the parser as it arrives. */
+/* Passes a blob on to the parser's process while it arrives. */
 struct handing {
 	struct source_sink sink;
 	struct artifact_parser *parser;
 	struct artifact_job job;
-	bool has_failed; /* to take more */
+	bool has_failed; /* the parser refused more bytes */
 };
 
 static int hand_on(struct source_sink *sink, uint64_t pos, const void *data,
@@ -553,8 +558,8 @@ static int unpack_elsewhere(const struct file_fetch *f, int fd,
 		return rc;
 	rc = read_blob(f, &h.sink, err);
 	end = h.parser->end(h.parser, &h.job, &why);
-	/* A parser that stopped reading knows the reason better than the
-	 * reader. */
+	/* A parser that stopped reading knows the reason better than the reader that could
+	 * not write to it. */
 	if (end < 0 && (rc == 0 || h.has_failed)) {
 		if (err)
 			*err = why;
@@ -572,8 +577,8 @@ static int hash_content(const struct file_fetch *f, int fd, struct error *err)
 
 	if (fstat(fd, &st) < 0)
 		return error_errno(err, errno, "stat");
-	/* The file may have been written by the parser's process, which has
-	 * read hostile input: check it as a stranger's. */
+	/* The parser's process wrote the file and has read hostile input, so the file's size
+	 * is checked like a stranger's. */
 	if ((uint64_t)st.st_size != f->size || f->size == 0)
 		return error_set(err, EBADMSG,
 				 "its content is not what the artifact names");
@@ -600,8 +605,8 @@ static int hash_and_sync(const struct file_fetch *f, int fd, struct error *err)
 	return rc;
 }
 
-/* The content is checked while it is hashed and goes to the disk, by a process
- * that can only read it: a container waits for all of it. */
+/* Let a process that can only read the file check it, while this one hashes and syncs it: a
+ * container waits until all of that is done. */
 static int check_elsewhere(const struct file_fetch *f, int fd,
 			   struct error *err)
 {
@@ -635,7 +640,7 @@ static int fetch_blob(const struct file_fetch *f, struct error *err)
 	fd = open(f->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "create '%s'", f->path);
-	/* A failure removes it, which must never be somebody's device. */
+	/* On failure the file is removed, so `path` must not be a device node. */
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, EINVAL, "'%s' is no regular file",
 				 f->path);
@@ -694,7 +699,7 @@ int artifact_fetch(struct oci_store *store, const struct artifact *a,
 	struct thread thread;
 	int rc;
 
-	/* Their round trips and syncs at once: a container waits for both. */
+	/* Fetch both files at the same time, since a container waits for both. */
 	if (thread_start(&thread, fetch_main, &map, NULL) < 0)
 		(void)fetch_main(&map);
 	(void)fetch_main(&meta);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A zstd blob into a file, as it comes.  Its digest is its caller's to check. */
+/* Unpacks a zstd blob into a file as its bytes arrive. The caller checks the digest. */
 #include <errno.h>
 #include <zstd.h>
 
@@ -10,7 +10,7 @@ struct artifact_unpack {
 	ZSTD_DStream *zstd;
 	int fd;
 	uint64_t done, size; /* bytes unpacked, and how many there must be */
-	bool inside;         /* of a frame */
+	bool inside;         /* a frame has begun and not ended */
 	uint8_t out[131072];
 };
 
@@ -55,8 +55,8 @@ int artifact_unpack_put(struct artifact_unpack *u, const void *data, size_t len,
 		if (rc < 0)
 			return error_errno(err, -rc, "write");
 		u->done += out.pos;
-		/* With nothing to give, a call after a frame's end would begin
-		 * another one. */
+		/* With no input left, another call after a frame's end would begin a new
+		 * frame. */
 		more = out.pos == out.size && u->inside;
 	}
 	return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The search: files in the order in which they were found, looked into in rounds. */
+/* The search: looks into files in the order in which they were found, in rounds. */
 #include "image/closure/closure.h"
 
 #include <errno.h>
@@ -10,7 +10,8 @@
 #define ROUNDS_MAX 256u
 #define NID_BYTES 32u /* of a metadata image: docs/formats/erofs.md */
 
-/* Append what was found in the rounds before, and may be fetched on the search's own word. */
+/* Append ranges that earlier rounds found, up to CLOSURE_AHEAD_MAX bytes, so that they are
+ * fetched before the whole search ends. */
 static int append_found(struct closure *c, struct device_span **want, size_t *n,
 			size_t *cap, struct error *err)
 {
@@ -27,8 +28,8 @@ static int append_found(struct closure *c, struct device_span **want, size_t *n,
 	return 0;
 }
 
-/* Have near what the files from `done` on need, and behind that what is known to be read
- * of others: the link is not to be idle while the search goes on. */
+/* Fetch what the files from `done` on need and, behind that, ranges already found: the link
+ * should not be idle while the search goes on. */
 static int fetch_wanted(struct closure *c, struct error *err)
 {
 	AUTO_FREE struct device_span *want = NULL;
@@ -51,7 +52,7 @@ static int look_into_files(struct closure *c, struct error *err)
 	int rc = fetch_wanted(c, err);
 
 	for (; rc == 0 && c->done < end; c->done++) {
-		/* The array moves when files are added. */
+		/* A copy, since the array may move when files are added. */
 		struct closure_file f = c->files[c->done];
 
 		c->files[c->done] = (struct closure_file){ .path = NULL };
@@ -102,7 +103,7 @@ int closure_find(const struct erofs_image *img,
 	for (unsigned int i = 0;
 	     rc == 0 && c.done < c.n_files && i < ROUNDS_MAX; i++)
 		rc = look_into_files(&c, err);
-	/* Files that tell too much have told enough. */
+	/* -EFBIG: a limit of the search was reached; what was found so far is the result. */
 	if (rc == 0 || rc == -EFBIG) {
 		*ret = steal_ptr(&c.ranges);
 		*ret_n = c.n_ranges;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Programs and libraries, looked into in three steps that go for other parts of the file:
- * program headers, the dynamic section, and the names that this has.
+ * Looks into programs and libraries in three steps, which read different parts of the file:
+ * program headers, the dynamic section, and the names that this refers to.
  */
 #include <string.h>
 
 #include "image/closure/closure_priv.h"
 
-/* Shares of what a start reads that these find, and what they fetch in vain, are in
- * docs/decisions/0028-predicted-starts.md.  A shorter file's blocks are all read; of longer
- * ones what is written to is, as it is relocated, and nearly all code and constants of
- * programs, but little of libraries with code for each processor. */
+/* How well these limits predict a start is in docs/decisions/0028-predicted-starts.md. Files
+ * up to WHOLE_MAX are taken whole. Of longer ones: written segments, as relocation touches
+ * them, and nearly all code and constants of programs, but little of libraries, which often
+ * have code for several processors. */
 #define WHOLE_MAX (1u << 20)
 #define CODE_MAX (16u << 20)
 #define READ_MAX (4u << 20)
 #define WRITTEN_MAX (16u << 20)
 #define SYMBOLS_MAX (16u << 20)
 #define NAME_MAX_LEN 256u
-/* A longer table of strings is not waited for whole: a few of them are read. */
+/* A longer string table is not fetched whole: only the names needed are read. */
 #define STRINGS_MAX (256u << 10)
 #define SEARCH_MAX 4096u /* bytes of a list of folders */
 
@@ -33,7 +33,7 @@ static const char *const default_folders[] = {
 	"/usr/local/lib",
 };
 
-/* Bytes from the file's begin that hold its symbols, as far as that can be told. */
+/* Length of the file's beginning that holds its symbols, as far as that is known. */
 static uint64_t head_len(const struct elf_dynamic *d)
 {
 	uint64_t end = d ? d->relocations.off : 0;
@@ -48,7 +48,7 @@ static int add_elf_range(struct closure *c, const struct closure_file *f,
 		      : 0;
 }
 
-/* Add what a loader reads of the file, and code that may run. */
+/* Add the ranges of the file that the loader reads, and code that may run. */
 static int add_loaded(struct closure *c, const struct closure_file *f,
 		      struct error *err)
 {
@@ -75,7 +75,7 @@ static int add_loaded(struct closure *c, const struct closure_file *f,
 	return rc;
 }
 
-/* Visit FOLDER/NAME; false: it is not there. */
+/* Visit FOLDER/NAME; `*ret_found` is false when there is no such file. */
 static int visit_in(struct closure *c, const char *folder, size_t folder_len,
 		    const char *name, bool *ret_found, struct error *err)
 {
@@ -95,7 +95,7 @@ static int visit_in(struct closure *c, const char *folder, size_t folder_len,
 	return closure_visit_program(c, path, err);
 }
 
-/* A folder of a list, with $ORIGIN replaced by that of the file. */
+/* Copy a folder of a list, with $ORIGIN replaced by the file's own folder. */
 static size_t expand_origin(const struct closure_file *f, const char *folder,
 			    size_t len, char to[SEARCH_MAX])
 {
@@ -140,7 +140,7 @@ static int visit_in_list(struct closure *c, const struct closure_file *f,
 	return rc;
 }
 
-/* Was it looked for before?  From now on it was. */
+/* Note that a library is looked for; `*ret_was` is true if it was noted before. */
 static int note_library(struct closure *c, const char *name, bool *ret_was,
 			struct error *err)
 {
@@ -183,7 +183,7 @@ static int visit_library(struct closure *c, const struct closure_file *f,
 	return rc;
 }
 
-/* A text of the string table; longer ones are cut. */
+/* Read a string of the string table; longer ones are cut. */
 static int read_string(struct closure *c, const struct closure_file *f,
 		       uint64_t at, size_t max, char *ret, struct error *err)
 {
@@ -284,7 +284,7 @@ int closure_look_elf(struct closure *c, struct closure_file *f,
 		return error_nomem(err);
 	if (elf_head_parse(data, sizeof(data), f->inode.size, f->elf) < 0)
 		return 0;
-	/* They are nearly always behind the head, which is near. */
+	/* The program headers are nearly always within the bytes just fetched. */
 	return f->elf->program_headers.off + f->elf->program_headers.len <=
 			       f->want.len
 		       ? look_segments(c, f, err)

@@ -16,16 +16,18 @@ static const char *const files[] = {
 	"conf/security/java.security",
 	"conf/net.properties",
 };
-/* The archive of classes that are mapped ready for use. */
+/* The class data archive, which the virtual machine maps. */
 #define ARCHIVE "lib/server/classes.jsa"
 #define ARCHIVE_MAX (32u << 20)
 
-#define MACHINES_MAX 4u /* looked at, of all that scripts run */
+/* Java virtual machines that are considered, of all that scripts run */
+#define MACHINES_MAX 4u
 #define MODULES "lib/modules"
 #define MODULES_MAGIC 0xcafedadau
 #define MODULES_HEAD 28u
 
-/* The table of contents of the file that has the platform's classes. */
+/* Look into lib/modules, the file with the platform's classes: its table of contents is read
+ * at every start. */
 static int look_modules(struct closure *c, struct closure_file *f,
 			struct error *err)
 {
@@ -52,7 +54,7 @@ static int add_archive(struct closure *c, const char *path, struct error *err)
 	return closure_add_range(c, &f.inode, 0, f.inode.size, err);
 }
 
-/* A folder of a class path whose archives are looked for. */
+/* A folder of a class path, in which archives are looked for. */
 struct archive_folder {
 	struct closure *c;
 	const char *path;
@@ -82,7 +84,7 @@ static int visit_archive(void *arg, const char *name, size_t len, uint64_t nid,
 	return add_archive(a->c, path, a->err);
 }
 
-/* An archive, or FOLDER/'*' for all of a folder. */
+/* Add an archive, or all archives of FOLDER for an entry "FOLDER/" and '*'. */
 static int add_class_path_entry(struct closure *c, char *path,
 				struct error *err)
 {
@@ -143,7 +145,7 @@ int closure_run_java(struct closure *c, const struct rootfs_file *program,
 
 	if (c->n_machines++ >= MACHINES_MAX)
 		return 0;
-	/* HOME/bin/java */
+	/* `home` becomes the folder HOME of HOME/bin/java. */
 	memcpy(home, program->path, strlen(program->path) + 1);
 	for (int i = 0; i < 2 && strrchr(home, '/'); i++)
 		*strrchr(home, '/') = '\0';

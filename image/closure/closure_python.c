@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A Python interpreter's start files and the modules that its program imports, found as
- * the interpreter finds them: a package before an extension before a module, in the
- * folders of sys.path.  Byte code is looked into where there is some, since that is what
- * is read then.
+ * A Python interpreter's start files and the modules that its program imports, found as the
+ * interpreter finds them: a package before an extension before a module, in the folders of
+ * sys.path. Where a module has byte code, that is looked into and not the source, as the
+ * interpreter does.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,21 +13,22 @@
 #include "image/closure/python_imports.h"
 
 #define NAME_MAX_LEN 255u
-#define FROZEN_SINCE 11u /* Python 3.11 */
+/* minor version since which start modules are part of the program: 3.11 */
+#define FROZEN_SINCE 11u
 
-/* A folder that modules are looked for in; its text has room for a module's name. */
+/* A folder in which modules are looked for; `path` has room for a module's name. */
 struct module_folder {
 	char path[ROOTFS_PATH_MAX + 1];
 };
 
-/* Read by an interpreter that makes UTF-8 of the locale "C". */
+/* Files read by an interpreter whose locale "C" is treated as UTF-8. */
 static const char *const locale_files[] = {
 	"/usr/lib/locale/C.utf8/LC_CTYPE",
 	"/usr/lib/x86_64-linux-gnu/gconv/gconv-modules.cache",
 	"/usr/lib/aarch64-linux-gnu/gconv/gconv-modules.cache",
 };
 
-/* Imported by every interpreter before its program. */
+/* Modules that every interpreter imports before its program. */
 static const char *const first_modules[] = {
 	"encodings",
 	"encodings.aliases",
@@ -45,7 +46,7 @@ static const char *const first_modules[] = {
 	"sitecustomize",
 };
 
-/* Part of the program itself. */
+/* Modules that are part of the interpreter's own program file. */
 static const char *const frozen_modules[] = {
 	"site",      "os",        "codecs",           "io",
 	"abc",       "stat",      "posixpath",        "genericpath",
@@ -80,7 +81,7 @@ static bool is_frozen(const struct closure *c, const char *folder,
 
 static closure_look_fn look_code, look_text;
 
-/* FOLDER/NAME.py or its byte code; true: one is there. */
+/* Visit FOLDER/NAME.py or its byte code; `*ret_found` is true when one exists. */
 static int visit_source(struct closure *c, const char *folder, const char *name,
 			bool *ret_found, struct error *err)
 {
@@ -127,7 +128,8 @@ static int visit_extension(struct closure *c, const char *folder,
 	return 0;
 }
 
-/* A module of a folder.  `*ret` is the package's own folder, or "" of what is none. */
+/* Visit a module of a folder. `*ret` becomes the package's own folder, or "" when the module
+ * is no package. */
 static int visit_module(struct closure *c, const char *folder, const char *name,
 			bool *ret_found, struct module_folder *ret,
 			struct error *err)
@@ -155,13 +157,13 @@ static int visit_module(struct closure *c, const char *folder, const char *name,
 	if (rc == 0 && !has_init && !*ret_found)
 		rc = visit_source(c, folder, name, ret_found, err);
 	if (is_folder && !*ret_found) {
-		*ret_found = true; /* maybe a package without a file */
+		*ret_found = true; /* may be a package without __init__.py */
 		*ret = own;
 	}
 	return rc;
 }
 
-/* The first part of a dotted name, in the folders of sys.path. */
+/* Visit the first part of a dotted name, in the folders of sys.path. */
 static int visit_first(struct closure *c, const char *name, bool *ret_found,
 		       struct module_folder *ret, struct error *err)
 {
@@ -174,7 +176,7 @@ static int visit_first(struct closure *c, const char *name, bool *ret_found,
 	return rc;
 }
 
-/* Part of a name as a text of its own; false: it is no name. */
+/* Copy part of a dotted name; false: it cannot be a module's name. */
 static bool copy_part(const char *part, size_t len, char to[NAME_MAX_LEN + 1])
 {
 	if (len == 0 || len > NAME_MAX_LEN || memchr(part, '/', len) ||
@@ -185,8 +187,8 @@ static bool copy_part(const char *part, size_t len, char to[NAME_MAX_LEN + 1])
 	return true;
 }
 
-/* All parts of a dotted name below `at`, or in sys.path when that is empty.  `at` is
- * then the last one's folder, or "". */
+/* Visit all parts of a dotted name below the folder `at`, or in sys.path when `at` is empty.
+ * Afterwards `at` is the folder of the last part, or "". */
 static int visit_dotted(struct closure *c, const char *name, size_t len,
 			struct module_folder *at, struct error *err)
 {
@@ -222,7 +224,7 @@ static int visit_dotted(struct closure *c, const char *name, size_t len,
 /* The module whose imports are scanned. */
 struct importer {
 	struct closure *c;
-	struct module_folder folder; /* that it lies in */
+	struct module_folder folder; /* folder that the module lies in */
 	struct error *err;
 };
 
@@ -261,7 +263,7 @@ static int look_module(struct closure *c, struct closure_file *f, bool is_code,
 	if (rc < 0)
 		return rc;
 	memcpy(m.folder.path, f->path, strlen(f->path) + 1);
-	/* Byte code lies one folder further down. */
+	/* Byte code lies one folder deeper, in __pycache__. */
 	for (int i = 0; i < (is_code ? 2 : 1); i++)
 		if (strrchr(m.folder.path, '/'))
 			*strrchr(m.folder.path, '/') = '\0';
@@ -298,7 +300,7 @@ static int add_folder(struct closure *c, const char *path, struct error *err)
 	return 0;
 }
 
-/* Folders of a list with ':' between them. */
+/* Add the folders of a list with ':' between them. */
 static int add_folder_list(struct closure *c, const char *list,
 			   struct error *err)
 {
@@ -318,7 +320,7 @@ static int add_folder_list(struct closure *c, const char *list,
 	return rc;
 }
 
-/* Folders below a prefix, or with an absolute path. */
+/* Add the library's folders, which are below a prefix or absolute. */
 static int add_library_folders(struct closure *c, const char *prefix,
 			       struct error *err)
 {
@@ -344,8 +346,8 @@ static void cut_path(char *path, int n)
 		*strrchr(path, '/') = '\0';
 }
 
-/* sys.path of an interpreter: PREFIX/bin/python3, which a virtual environment has a link
- * to. */
+/* Find sys.path of the interpreter PREFIX/bin/python3; a virtual environment has a link of
+ * that name. */
 static int find_paths(struct closure *c, const char *program,
 		      const struct rootfs_file *real, struct error *err)
 {
@@ -374,7 +376,7 @@ static int find_paths(struct closure *c, const char *program,
 	return rc < 0 ? rc : add_folder(c, debian, err);
 }
 
-/* A script, in whose folder modules are looked for first. */
+/* Visit a script, in whose folder Python looks for modules first. */
 static int visit_script(struct closure *c, const char *path, struct error *err)
 {
 	char folder[ROOTFS_PATH_MAX + 1];
@@ -428,7 +430,7 @@ static int run_words(struct closure *c, const char *const *words, size_t n,
 			return run_module(c, words[i + 1], err);
 		if (strcmp(words[i], "-c") == 0)
 			return run_text(c, words[i + 1], err);
-		/* These two have a word of their own. */
+		/* These two options take an argument. */
 		i += strcmp(words[i], "-W") == 0 || strcmp(words[i], "-X") == 0;
 	}
 	return 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Commands: of the image's config, of the first line of scripts, and in shell scripts,
- * where words are looked for without a grammar.  A word that is none costs the bytes of
- * the file it names.
+ * Commands: of the image's config, of the first line of scripts, and in shell scripts, in which
+ * words are looked for without a grammar. A word wrongly taken for a file's name costs only the
+ * bytes of that file.
  */
 #include <ctype.h>
 #include <string.h>
@@ -10,14 +10,15 @@
 
 #include "image/closure/closure_priv.h"
 
-#define HEAD_WORDS_MAX 4u /* of a script's first line, and the script */
-#define WORDS_MAX 64u     /* of a command: each may run the next */
+/* words of a script's first line, and the script's own path */
+#define HEAD_WORDS_MAX 4u
+#define WORDS_MAX 64u /* words of a command: each may be a command itself */
 #define DEFAULT_PATH \
 	"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* --------------------------------------------------------------- programs --- */
 
-/* A program by the word that names it; false: it is not in the image. */
+/* Find a program by the word that names it; false: it is not in the image. */
 static bool find_program(struct closure *c, const char *word, char **ret,
 			 struct rootfs_file *found)
 {
@@ -67,7 +68,7 @@ static int scan_shell(struct closure *c, const char *text, size_t len,
 		      struct error *err);
 static closure_look_fn look_shell_script;
 
-/* A file that a command is told of: a program, or what that one reads. */
+/* Look into a file named by a command's argument: a program, or data of the command. */
 static int look_told_file(struct closure *c, struct closure_file *f,
 			  struct error *err)
 {
@@ -86,7 +87,7 @@ static int look_told_file(struct closure *c, struct closure_file *f,
 		       : 0;
 }
 
-/* Files that a command is told by their whole path. */
+/* Visit files whose absolute paths are arguments of a command. */
 static int visit_words(struct closure *c, const char *const *words, size_t n,
 		       struct error *err)
 {
@@ -114,7 +115,7 @@ static int run_shell(struct closure *c, const char *const *words, size_t n,
 		       : 0;
 }
 
-/* Programs that run what is behind their own words. */
+/* Count the words of a wrapper (env, tini) before the command that it runs. */
 static size_t count_wrapper_words(const char *name, const char *const *words,
 				  size_t n)
 {
@@ -143,7 +144,7 @@ int closure_run(struct closure *c, const char *const *words, size_t n,
 	if (closure_is_spent(c))
 		return 0;
 	n = n < WORDS_MAX ? n : WORDS_MAX;
-	/* A function of a script may run what it is told. */
+	/* The command may be a function of the script, which runs its arguments. */
 	if (!find_program(c, words[0], &path, &found))
 		return visit_words(c, words + 1, n - 1, err);
 	rc = closure_visit_program(c, path, err);
@@ -154,7 +155,7 @@ int closure_run(struct closure *c, const char *const *words, size_t n,
 		return closure_run_python(c, path, words + 1, n - 1, err);
 	if (strcmp(name, "java") == 0)
 		return closure_run_java(c, &found, words + 1, n - 1, err);
-	/* busybox and dash are shells by their links' names. */
+	/* busybox and dash run as shells when the name of the link says so. */
 	if (rc == 0 && (is_shell(name) || is_shell(base_name(words[0]))))
 		return run_shell(c, words + 1, n - 1, err);
 	own = count_wrapper_words(name, words, n);
@@ -169,8 +170,9 @@ int closure_run(struct closure *c, const char *const *words, size_t n,
 #define COMMAND_TEXT_MAX 4096u
 #define VARIABLES_MAX 32u
 #define VARIABLE_LEN 255u
-#define EXPANSIONS_MAX 4096u /* of variables, in a script */
-/* Shells that run each other by "-c": with X="sh -c $X" they would have no end. */
+/* times that variables are replaced in one script */
+#define EXPANSIONS_MAX 4096u
+/* Depth of shells that run each other by "-c": X="sh -c $X" would have no end. */
 #define SHELLS_MAX 4u
 
 /* Text of a shell script, and the command that was taken from it. */
@@ -180,7 +182,7 @@ struct shell_scan {
 	size_t text_len;
 	const char *words[COMMAND_WORDS_MAX];
 	size_t n;
-	const struct closure *c; /* for its environment */
+	const struct closure *c; /* used to read environment variables */
 	/* Assignments of literal values, "NAME=value". */
 	char variables[VARIABLES_MAX][VARIABLE_LEN + 1];
 	size_t n_variables, n_expanded;
@@ -191,7 +193,7 @@ static bool is_one_of(char ch, const char *set)
 	return ch && strchr(set, ch);
 }
 
-/* Words before a command that are not its name. */
+/* Shell keywords that stand before a command. */
 static bool is_before_command(const char *word)
 {
 	static const char *const words[] = {
@@ -223,7 +225,7 @@ static void note_assignment(struct shell_scan *s, const char *word)
 		memcpy(s->variables[s->n_variables++], word, len + 1);
 }
 
-/* The newest value of a variable; NULL. */
+/* The last value assigned to a variable, or NULL. */
 static const char *find_variable(const struct shell_scan *s, const char *name,
 				 size_t len)
 {
@@ -246,7 +248,7 @@ static void put_char(struct shell_scan *s, char ch)
 		s->text[s->text_len++] = ch;
 }
 
-/* At a '$': the value of what is named behind it, if that is known. */
+/* At a '$': append the value of the variable that it names, if known. */
 static void take_variable(struct shell_scan *s)
 {
 	const char *name, *value;
@@ -268,7 +270,7 @@ static void take_variable(struct shell_scan *s)
 			;
 }
 
-/* Without quotes; a word that is too long is cut. */
+/* Take a word, and remove its quotes; a word that is too long is cut. */
 static void take_shell_word(struct shell_scan *s)
 {
 	size_t begin = s->text_len;
@@ -295,7 +297,7 @@ static void take_shell_word(struct shell_scan *s)
 	s->text_len += s->text_len < COMMAND_TEXT_MAX - 1;
 }
 
-/* The words of the next command, maybe none; false at the end of the text. */
+/* Take the words of the next command, maybe none; false at the end of the text. */
 static bool take_command(struct shell_scan *s)
 {
 	s->n = s->text_len = 0;
@@ -361,7 +363,7 @@ static int visit_shell_script(struct closure *c, struct closure_file *f,
 	return closure_visit_again(c, f, &text, look_shell_script, err);
 }
 
-/* The interpreter of "#!" and its word, and the script behind them. */
+/* Run the interpreter that "#!" names with its argument and the script. */
 static int run_first_line(struct closure *c, struct closure_file *f, char *line,
 			  struct error *err)
 {
@@ -383,7 +385,8 @@ static int run_first_line(struct closure *c, struct closure_file *f, char *line,
 	return closure_run(c, words, n + 1, err);
 }
 
-/* A script of the image's command often runs the words behind it: exec "$@". */
+/* The script of an image's command often runs its arguments with exec "$@", so look into
+ * these as a command. */
 static int run_told_words(struct closure *c, struct error *err)
 {
 	return c->start->n_words > 1 ? closure_run(c, c->start->words + 1,

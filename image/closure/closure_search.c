@@ -8,7 +8,7 @@
 
 #include "common/array.h"
 
-/* Names that all paths lead through: a few seconds of processor time. */
+/* Limit of names looked up, of all paths together: a few seconds of processor time. */
 #define LOOKUPS_MAX 8000000u
 
 /* ------------------------------------------------------------------- files --- */
@@ -47,7 +47,7 @@ bool closure_is_folder(struct closure *c, const char *path)
 	return closure_find_folder(c, path, &f);
 }
 
-/* Was the file found before?  From now on it was. */
+/* Mark the file as found; true if it was found before. */
 static bool mark_seen(struct closure *c, uint64_t nid)
 {
 	uint8_t bit = (uint8_t)(1u << nid % 8);

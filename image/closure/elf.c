@@ -7,7 +7,7 @@
 
 #include "common/bytes.h"
 
-/* Offsets of fields, which bytes that lie anywhere are read by. */
+/* Offset of a field: fields are read by offset since the bytes may be unaligned. */
 #define AT(type, field) offsetof(type, field)
 
 static bool is_within(const struct elf_range *r, uint64_t size)
@@ -86,7 +86,7 @@ int elf_segments_parse(const void *data, size_t len, uint64_t file_size,
 	return 0;
 }
 
-/* Where in the file an address lies, with as many of `len` bytes as lie there. */
+/* Range of the file that is mapped at an address: up to `len` bytes. */
 static struct elf_range find_address(const struct elf_head *h, uint64_t address,
 				     uint64_t len)
 {
@@ -104,7 +104,7 @@ static struct elf_range find_address(const struct elf_head *h, uint64_t address,
 	return (struct elf_range){ 0, 0 };
 }
 
-/* Addresses and sizes of the tables, as far as they are known. */
+/* Addresses and sizes of the dynamic section's tables; 0 while not known. */
 struct elf_tables {
 	uint64_t strings, strings_len, relocations, relocations_len, calls,
 		calls_len;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Needs of an ELF file's start, as it says itself: its interpreter, its libraries, and where in the
- * file the loader reads.  Pure; any bytes are taken, and every number is held against
- * the file's size before it is used.  64 bits, little-endian: the machines BootSeer
- * runs on.
+ * Reads from an ELF file what its start needs: its interpreter, its libraries, and
+ * the parts that the loader reads. Pure; accepts any bytes, and checks every number against the
+ * file's size before use. 64-bit little-endian files only, as on the machines that BootSeer runs
+ * on.
  */
 #ifndef BOOTSEER_IMAGE_CLOSURE_ELF_H
 #define BOOTSEER_IMAGE_CLOSURE_ELF_H
@@ -28,7 +28,7 @@ struct elf_range {
 	uint64_t off, len; /* in the file; len 0: none */
 };
 
-/* A part of the file that is mapped. */
+/* A part of the file that is mapped into memory. */
 struct elf_load {
 	struct elf_range file;
 	uint64_t address;
@@ -38,31 +38,32 @@ struct elf_load {
 struct elf_head {
 	uint16_t machine;
 	struct elf_range program_headers;
-	/* By elf_segments_parse(): */
+	/* Set by elf_segments_parse(): */
 	struct elf_range interpreter, dynamic;
 	struct elf_load loads[ELF_LOADS_MAX];
 	size_t n_loads;
 };
 
-/* From the first ELF_IDENT_SIZE bytes: where the program headers are.  -EINVAL: no ELF
- * file of this kind. */
+/* Parse the first ELF_IDENT_SIZE bytes, which tell where the program headers are. -EINVAL:
+ * not an ELF file of this kind. */
 int elf_head_parse(const void *data, size_t len, uint64_t file_size,
 		   struct elf_head *ret) MUST_CHECK;
-/* From the bytes of head->program_headers. */
+/* Parse the bytes of head->program_headers. */
 int elf_segments_parse(const void *data, size_t len, uint64_t file_size,
 		       struct elf_head *head) MUST_CHECK;
 
 struct elf_dynamic {
 	struct elf_range strings;
-	uint64_t needed[ELF_NEEDED_MAX]; /* offsets in the strings */
+	/* offsets of the libraries' names in `strings` */
+	uint64_t needed[ELF_NEEDED_MAX];
 	size_t n_needed;
 	bool has_path;
-	uint64_t path; /* of DT_RUNPATH, else of DT_RPATH: in the strings */
+	uint64_t path; /* offset in `strings` of DT_RUNPATH, else of DT_RPATH */
 	/* The dynamic linker reads these; symbols usually lie before them in the file. */
 	struct elf_range relocations, calls;
 };
 
-/* From the bytes of head->dynamic.  -EINVAL: the strings lie nowhere. */
+/* Parse the bytes of head->dynamic. -EINVAL: the strings are in no mapped part of the file. */
 int elf_dynamic_parse(const void *data, size_t len, const struct elf_head *head,
 		      struct elf_dynamic *ret) MUST_CHECK;
 

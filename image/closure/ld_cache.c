@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /etc/ld.so.cache in glibc's format of today, or with it behind the old one. */
+/* Reads /etc/ld.so.cache: glibc's present format, alone or behind the old format. */
 #include <string.h>
 
 #include "common/bytes.h"
@@ -11,7 +11,7 @@
 #define TEXT_MAX 256u
 #define ENTRIES_MAX (1u << 17)
 
-/* A text that ends soon, and within the file; NULL. */
+/* A NUL-terminated text within the file and of limited length, or NULL. */
 static const char *cache_text(const uint8_t *p, size_t len, uint32_t at)
 {
 	size_t most = at < len ? len - at : 0;
@@ -37,7 +37,8 @@ const char *ld_cache_find(const void *data, size_t len, const char *name)
 		const uint8_t *e = p + HEAD_SIZE + (size_t)i * ENTRY_SIZE;
 		const char *key = cache_text(p, len, get_le32(e + 4));
 
-		/* Libraries for newer processors are beside the common one. */
+		/* Entries with hardware capabilities, for newer processors, are skipped:
+		 * each library has a common entry too. */
 		if (key && strcmp(key, name) == 0 && get_le64(e + 16) == 0)
 			return cache_text(p, len, get_le32(e + 8));
 	}

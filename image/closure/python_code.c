@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Import statements in byte code.  A .pyc file is a head and a code object in Python's
- * marshal format: its instructions, constants and names tell what is imported.  Nested
- * code objects, which are functions and classes, are only passed over.
+ * Finds import statements in byte code. A .pyc file is a head and a code object in Python's
+ * marshal format: the instructions, constants and names tell what is imported. Nested code
+ * objects, which are functions and classes, are skipped.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -14,16 +14,19 @@
 
 #define HEAD_SIZE 16u
 #define DEPTH_MAX 64u
-#define IMPORTS_MAX 16384u /* of a module; each name that is imported counts */
-/* Bytes passed over for names that count as one: a list may be long by what is no name. */
+#define IMPORTS_MAX 16384u /* imports of a module; each imported name counts */
+/* Skipped bytes that count as one import: lists of names may hold much else. */
 #define IMPORT_BYTES 256u
-#define IS_SHARED 0x80u /* of a type: the object is named by a number later */
+/* flag of a type byte: later objects refer to this one by number */
+#define IS_SHARED 0x80u
 
-/* Differences between versions. */
+/* Differences between Python versions. */
 struct code_version {
 	uint16_t first, last; /* magic numbers */
-	uint8_t n_numbers;    /* of a code object, before its objects */
-	bool has_kinds;       /* its objects are those of 3.11 */
+	/* integers of a code object, before its nested objects */
+	uint8_t n_numbers;
+	/* a code object has the fields of 3.11 and later */
+	bool has_kinds;
 	uint8_t load_const, import_name, extended_arg;
 };
 
@@ -38,9 +41,10 @@ struct marshal {
 	const uint8_t *p;
 	size_t len, at;
 	const struct code_version *version;
-	size_t *shared; /* places of objects that have a number */
+	size_t *shared; /* offsets of the numbered objects */
 	size_t n_shared, cap_shared;
-	bool is_again; /* what is passed over has its numbers already */
+	/* objects that are skipped a second time have their numbers already */
+	bool is_again;
 };
 
 static const struct code_version *find_version(uint16_t magic)
@@ -59,7 +63,7 @@ static int skip_bytes(struct marshal *m, uint64_t n)
 	return 0;
 }
 
-/* A number of 1 or 4 bytes. */
+/* Read a number of 1 or 4 bytes. */
 static int take_number(struct marshal *m, size_t width, uint32_t *ret)
 {
 	if (m->len - m->at < width)
@@ -69,7 +73,7 @@ static int take_number(struct marshal *m, size_t width, uint32_t *ret)
 	return 0;
 }
 
-/* The type of the object at hand, which gets its number. */
+/* Read the type of the next object, and give the object a number if its type says so. */
 static int take_type(struct marshal *m, uint8_t *ret)
 {
 	size_t at = m->at;
@@ -97,7 +101,7 @@ static int skip_objects(struct marshal *m, uint32_t n, unsigned int depth)
 	return rc;
 }
 
-/* Bytes or objects whose number is before them. */
+/* Skip bytes or objects that follow their count. */
 static int skip_counted(struct marshal *m, size_t width, bool are_objects,
 			unsigned int depth)
 {
@@ -109,7 +113,8 @@ static int skip_counted(struct marshal *m, size_t width, bool are_objects,
 	return are_objects ? skip_objects(m, n, depth) : skip_bytes(m, n);
 }
 
-/* A long integer: as many digits of two bytes as the absolute value of a number. */
+/* Skip a long integer: a signed number, and as many digits of two bytes as its absolute
+ * value. */
 static int skip_digits(struct marshal *m)
 {
 	uint32_t n;
@@ -125,7 +130,8 @@ static int skip_code(struct marshal *m, unsigned int depth)
 {
 	int rc = skip_bytes(m, m->version->n_numbers * UINT64_C(4));
 
-	/* Objects, the number of the first line, objects. */
+	/* After the integers a code object has 8 objects, the number of its first line, and
+	 * more objects. */
 	if (rc == 0)
 		rc = skip_objects(m, 8, depth);
 	if (rc == 0)
@@ -183,7 +189,8 @@ static int skip_object(struct marshal *m, unsigned int depth)
 	}
 }
 
-/* The object at a place, or that whose number is there; its type without its mark. */
+/* Find the object at `at` or, where a reference is, the object that it refers to;
+ * `*ret_type` comes without the flag IS_SHARED. */
 static int follow_number(const struct marshal *m, size_t at, size_t *ret_at,
 			 uint8_t *ret_type)
 {
@@ -203,13 +210,13 @@ static int follow_number(const struct marshal *m, size_t at, size_t *ret_at,
 	return 0;
 }
 
-/* Places of a tuple's elements. */
+/* Offsets of a tuple's elements. */
 struct elements {
 	size_t *at;
 	size_t n, cap;
 };
 
-/* `m->at` is behind the tuple afterwards. */
+/* Take the elements of a tuple; `m->at` is behind it afterwards. */
 static int take_elements(struct marshal *m, struct elements *ret)
 {
 	uint32_t n;
@@ -240,14 +247,14 @@ static int read_text(const struct marshal *m, size_t at, const char **ret,
 		return rc;
 	if (!memchr("zZaAut", type, 6))
 		return -ENOTSUP;
-	/* The text was passed over before, so its bytes are there. */
+	/* The text was skipped before, so its bytes are known to be there. */
 	head = type == 'z' || type == 'Z' ? 2 : 5;
 	*ret_len = head == 2 ? m->p[at + 1] : get_le32(m->p + at + 1);
 	*ret = (const char *)m->p + at + head;
 	return 0;
 }
 
-/* The module's code, taken apart. */
+/* The code object of the module, split into its fields. */
 struct module_code {
 	struct marshal m;
 	size_t code, code_len; /* instructions */
@@ -282,7 +289,7 @@ static int open_code(struct module_code *c)
 	return rc < 0 ? rc : take_elements(m, &c->names);
 }
 
-/* The names after "import" in "from x import a, b". */
+/* Report each name after "import" in "from x import a, b". */
 static int report_items(struct module_code *c, size_t at,
 			struct python_import *i, python_import_fn *each,
 			void *arg)
@@ -309,7 +316,8 @@ static int report_items(struct module_code *c, size_t at,
 	return rc == -ENOTSUP ? 0 : rc;
 }
 
-/* The instruction IMPORT_NAME, before which level and names were loaded. */
+/* Report an IMPORT_NAME instruction; `loaded` are the constants for level and names that the
+ * two instructions before it loaded. */
 static int report_import(struct module_code *c, uint32_t name,
 			 const uint32_t loaded[2], python_import_fn *each,
 			 void *arg)

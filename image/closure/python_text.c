@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Import statements in source text: found line by line, without a grammar.  A line that
- * only looks like one (in a long string) costs a few bytes fetched in vain. */
+/* Finds import statements in source text line by line, without a grammar. A line of a long
+ * string that looks like an import costs a few bytes fetched in vain. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define STATEMENT_MAX 4096u
 
-/* A statement's words: what is left of it, without comments and line breaks. */
+/* The rest of a statement; comments and line breaks in it are skipped word by word. */
 struct statement {
 	const char *p, *end;
 };
@@ -27,7 +27,7 @@ static bool is_name_char(char c)
 	       (unsigned char)c >= 0x80;
 }
 
-/* Blanks, brackets, line breaks and comments are between words alike. */
+/* Skip what may stand between two words: blanks, brackets, line breaks, comments. */
 static void skip_between(struct statement *s)
 {
 	while (s->p < s->end) {
@@ -55,7 +55,7 @@ static bool is_word(const char *w, size_t len, const char *text)
 	return len == strlen(text) && memcmp(w, text, len) == 0;
 }
 
-/* Behind "a as b": true when a comma follows, and so another name. */
+/* Skip "as b" behind a name; true when a comma and so another name follows. */
 static bool take_comma(struct statement *s)
 {
 	const char *w;
@@ -112,7 +112,8 @@ static int take_items(struct text_scan *t, struct statement *s)
 	return rc;
 }
 
-/* The end of the statement that begins at `p`: of its line, or of a bracket's. */
+/* End of the statement that begins at `p`: of its line, or of the line on which its brackets
+ * are closed. */
 static const char *find_statement_end(const char *p, const char *end)
 {
 	const char *most =
@@ -129,7 +130,7 @@ static const char *find_statement_end(const char *p, const char *end)
 	return p;
 }
 
-/* A line's first word decides whether what is indented below it runs at import. */
+/* Decide by a line's first word whether the indented lines below run at import. */
 static void note_block(struct text_scan *t, const char *w, size_t len)
 {
 	t->is_in_block = is_word(w, len, "def") || is_word(w, len, "class") ||

@@ -6,12 +6,12 @@
 #include <sys/stat.h>
 
 #define LINKS_MAX 40u
-#define STEPS_MAX 1024u /* names that one path leads through */
+#define STEPS_MAX 1024u /* names looked up for one path, links included */
 
-/* A path while it is resolved. */
+/* The state of resolving one path. */
 struct path_walk {
 	const struct erofs_image *img;
-	struct rootfs_file *at; /* how far it came */
+	struct rootfs_file *at; /* the file reached so far */
 	size_t at_len;
 	char todo[2 * ROOTFS_PATH_MAX + 2];
 	unsigned int n_links;
@@ -30,7 +30,7 @@ static int enter_root(struct path_walk *w)
 	return erofs_inode(w->img, w->img->root_nid, &w->at->inode, w->err);
 }
 
-/* The folder around that which was come to; its path has no links. */
+/* Go to the parent folder of the file reached so far; its path has no links. */
 static int leave_folder(struct path_walk *w)
 {
 	char path[ROOTFS_PATH_MAX + 1];

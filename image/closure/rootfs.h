@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Paths in a metadata image, as a process in a container would resolve them: symbolic
- * links lead nowhere but into the image.  No I/O. */
+/* Resolves paths in a metadata image as a process in a container would: symbolic links
+ * cannot lead out of the image. No I/O. */
 #ifndef BOOTSEER_IMAGE_CLOSURE_ROOTFS_H
 #define BOOTSEER_IMAGE_CLOSURE_ROOTFS_H
 
@@ -12,7 +12,8 @@ struct rootfs_file {
 	struct erofs_inode inode;
 	char path[ROOTFS_PATH_MAX + 1]; /* without links, "/usr/bin/env" */
 	unsigned int
-		n_steps; /* names that the search led through, found or not */
+		/* names that were looked up, whether they exist or not */
+		n_steps;
 };
 
 /* Find `path`, which begins at the root with or without a '/', following all links.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Is this image what our writer could have written?  The kernel trusts much of
- * what it mounts, so it is shown nothing else (docs/formats/erofs.md, "Checking").
+ * Checks that an image is one that our writer could have written. The kernel trusts much of what
+ * it mounts, so only such images are mounted (docs/formats/erofs.md, "Checking").
  *
- * Each byte belongs to one thing at most, and what belongs to nothing is zero:
- * that finds what overlaps, bounds the time by the image's length, and leaves no
- * second tree behind the one that the names show.  Folders wait in a list, so
- * that no depth of the tree is a depth of calls.
+ * Each byte belongs to one object at most, and bytes that belong to none are zero. That finds
+ * overlaps, bounds the time by the image's length, and leaves no second tree hidden behind the
+ * one that the names show. Folders wait in a list, so a deep tree needs no deep recursion.
  */
 #include "image/erofs/erofs.h"
 
@@ -21,36 +20,38 @@
 #include "image/erofs/format.h"
 #include "image/erofs/read.h"
 
-#define UNIT 4u                /* bytes that a bit of `used` stands for */
-#define WORD_BYTES (UNIT * 64) /* bytes that a word of it stands for */
-#define DIRENT_RESERVED 11     /* of a dirent: a zero */
-#define INO_RESERVED 6         /* of an inode: two zeros */
-#define INO_RESERVED2 48       /* of an extended inode: zeros to its end */
-#define DEVT_RESERVED 72       /* of a device slot: zeros to its end */
+#define UNIT 4u /* bytes that a bit of `used` stands for */
+/* bytes that a 64-bit word of `used` stands for */
+#define WORD_BYTES (UNIT * 64)
+#define DIRENT_RESERVED 11 /* of a dirent: a zero */
+#define INO_RESERVED 6     /* of an inode: two zeros */
+#define INO_RESERVED2 48   /* of an extended inode: zeros to its end */
+#define DEVT_RESERVED 72   /* of a device slot: zeros to its end */
 #define COMPAT_KNOWN (EROFS_COMPAT_SB_CHKSUM | EROFS_COMPAT_MTIME)
 
-/* A folder that has a name, and whose entries are still to be checked. */
+/* A folder that was found, whose entries are still to be checked. */
 struct check_dir {
 	uint64_t nid, parent;
-	unsigned int depth; /* folders around it */
+	unsigned int depth; /* number of folders above it */
 };
 
 struct checker {
 	const struct erofs_image *img;
 	struct error *err;
-	uint64_t *used;   /* one bit for 4 bytes: they belong to something */
+	/* one bit for 4 bytes: set when an object owns them */
+	uint64_t *used;
 	uint64_t *shared; /* one bit for 4 bytes of the shared xattrs: an entry
 	                   * begins here */
-	uint32_t *links;  /* by nid: 0 not met yet, else 1 + the names that its
-	                   * link count still promises */
+	/* by nid: 0 not found yet, else 1 + the names still to be found, by its link count */
+	uint32_t *links;
 	uint64_t n_nids;
-	uint64_t n_inodes; /* met */
+	uint64_t n_inodes; /* inodes found so far */
 	struct check_dir *dirs;
 	size_t n_dirs, cap_dirs;
-	unsigned int depth; /* of the folders that are met now */
+	unsigned int depth; /* of the folders that are found now */
 };
 
-/* -EINVAL with "EROFS inode NID: WHAT". */
+/* Fail with -EINVAL and "EROFS inode NID: WHAT". */
 static int check_bad(struct checker *c, uint64_t nid, const char *what)
 {
 	return error_set(c->err, EINVAL, "EROFS inode %llu: %s",
@@ -62,10 +63,9 @@ static int bad_super(struct checker *c, const char *what)
 	return error_set(c->err, EINVAL, "EROFS superblock: %s", what);
 }
 
-/* Are these bytes zero? */
 /* ------------------------------------------------------------ whose bytes --- */
 
-/* Bits [from, to) of one word. */
+/* A mask of the bits [from, to) of one word. */
 static uint64_t mask_of(uint64_t from, uint64_t to)
 {
 	uint64_t below = to == 64 ? UINT64_MAX : (UINT64_C(1) << to) - 1;
@@ -73,9 +73,8 @@ static uint64_t mask_of(uint64_t from, uint64_t to)
 	return below & ~((UINT64_C(1) << from) - 1);
 }
 
-/* Bytes [pos, pos + len) of the image, `pos` a multiple of four, belong to inode
- * `nid` (0: to the image) alone; up to the next multiple of four they are 0.
- * -EINVAL. */
+/* Give bytes [pos, pos + len) of the image, `pos` a multiple of four, to inode `nid` (0: to
+ * the image) as their only owner; padding up to the next multiple of four must be 0. -EINVAL. */
 static int check_claim(struct checker *c, uint64_t nid, uint64_t pos,
 		       uint64_t len)
 {
@@ -141,8 +140,8 @@ static int check_slots(struct checker *c)
 	return 0;
 }
 
-/* Check the fields of the superblock that erofs_open() does not look at, since
- * other writers may use them. */
+/* Check the superblock's fields that erofs_open() ignores because other writers may use
+ * them. */
 static int check_super(struct checker *c, size_t len)
 {
 	const struct erofs_image *img = c->img;
@@ -177,14 +176,14 @@ static int check_super(struct checker *c, size_t len)
 /* ---------------------------------------------------------------------------- xattrs --- */
 
 /*
- * Xattrs of a whole image.  The shared ones are walked once, and an inode may
- * only refer to where one of them begins: otherwise a few bytes of references
- * could make each inode look at the whole area again.
+ * Checks the xattrs of a whole image. The shared ones are walked once, and an inode may only
+ * refer to the beginning of one: otherwise a few bytes of references could make the check read
+ * the whole area again for each inode.
  */
 
 /* listxattr(2) returns this many bytes at most. */
 #define NAMES_MAX 65536u
-#define OVERLAY "overlay." /* of trusted.* */
+#define OVERLAY "overlay." /* rest of the name, in namespace trusted. */
 
 static const uint8_t *name_of(const uint8_t *entry)
 {
@@ -197,7 +196,7 @@ static uint64_t size_of(const uint8_t *entry)
 	       get_le16(entry + XE_SIZE);
 }
 
-/* Check one entry, of which `room` bytes are there. Returns NULL, or the
+/* Check one entry, of which `room` bytes are there. Returns NULL, or a text that names the
  * fault. */
 static const char *find_fault(const uint8_t *p, uint64_t room)
 {
@@ -213,8 +212,8 @@ static const char *find_fault(const uint8_t *p, uint64_t room)
 	if ((prefix[len - 1] == '.') == (p[XE_NAME_LEN] == 0) ||
 	    memchr(name_of(p), '\0', p[XE_NAME_LEN]))
 		return "an xattr with an impossible name";
-	/* A container's overlayfs believes such xattrs of a lower layer, so an
-	 * image may not bring them. */
+	/* overlayfs in a container trusts such xattrs of a lower layer, so an image may not
+	 * contain them. */
 	if (strcmp(prefix, "trusted.") == 0 &&
 	    p[XE_NAME_LEN] >= strlen(OVERLAY) &&
 	    memcmp(name_of(p), OVERLAY, strlen(OVERLAY)) == 0)
@@ -225,7 +224,7 @@ static const char *find_fault(const uint8_t *p, uint64_t room)
 	return NULL;
 }
 
-/* By namespace, then name. */
+/* Order of xattrs: by namespace, then by name. */
 static int check_compare(const uint8_t *a, const uint8_t *b)
 {
 	size_t a_len = a[XE_NAME_LEN], b_len = b[XE_NAME_LEN];
@@ -245,7 +244,7 @@ static int check_shared_xattrs(struct checker *c)
 	const char *fault;
 	int rc;
 
-	/* Bytes behind the last xattr are zero, and zero begins no entry. */
+	/* Bytes behind the last xattr are zero, and no entry begins with zero. */
 	while (pos < img->len && get_le32(img->data + pos) != 0) {
 		fault = find_fault(img->data + pos, img->len - pos);
 		if (fault)
@@ -265,8 +264,9 @@ static int check_shared_xattrs(struct checker *c)
  * own. */
 struct area {
 	const uint8_t *ids;
-	unsigned int n_ids, next; /* ids that were taken */
-	const uint8_t *at;        /* of the next own entry */
+	/* references, and how many of them is_shared_too() has passed */
+	unsigned int n_ids, next;
+	const uint8_t *at; /* of the next own entry */
 	uint64_t left;
 	uint64_t names; /* bytes that listing them all takes */
 };
@@ -277,7 +277,7 @@ static void count_name(struct area *a, const uint8_t *entry)
 		    entry[XE_NAME_LEN] + 1;
 }
 
-/* The k-th shared one; NULL: it is none. */
+/* The k-th shared xattr of the inode; NULL: its reference is wrong. */
 static const uint8_t *shared_at(const struct checker *c, const struct area *a,
 				unsigned int k)
 {
@@ -304,8 +304,8 @@ static int check_ids(struct checker *c, uint64_t nid, struct area *a)
 	return 0;
 }
 
-/* Both parts are sorted, so that one pass finds a name that is in both: the
- * kernel would show another value than our reader. */
+/* Does a shared xattr have the same name as this own entry? Then the kernel would show
+ * another value than our reader. Both lists are sorted, so one pass over them finds it. */
 static bool is_shared_too(const struct checker *c, struct area *a,
 			  const uint8_t *entry)
 {
@@ -342,7 +342,7 @@ static int check_own(struct checker *c, uint64_t nid, struct area *a)
 	return 0;
 }
 
-/* The xattrs of one inode, whose bytes are claimed. */
+/* Check the xattrs of one inode, whose bytes were claimed before. */
 static int check_xattrs(struct checker *c, const struct erofs_inode *i)
 {
 	const uint8_t *p = c->img->data + i->pos + i->head;
@@ -368,8 +368,8 @@ static int check_xattrs(struct checker *c, const struct erofs_inode *i)
 	return rc;
 }
 
-/* Blocks are of one file alone, to their ends: whoever maps it sees all of the last
- * one, whatever the file's size is. */
+/* A block belongs to one file alone, to the block's end: a process that maps the file sees
+ * all of the last block, whatever the file's size. */
 static int claim_blocks(struct checker *c, const struct erofs_inode *i,
 			uint64_t len)
 {
@@ -382,7 +382,7 @@ static int claim_blocks(struct checker *c, const struct erofs_inode *i,
 	return rc;
 }
 
-/* Folders, symlinks and files whose bytes are in the image. */
+/* Claim the content of folders, symlinks, and files whose bytes are in the image. */
 static int claim_content(struct checker *c, const struct erofs_inode *i)
 {
 	uint64_t pos = i->pos + i->head + i->xattr_len, end;
@@ -496,7 +496,7 @@ static int check_head(struct checker *c, const struct erofs_inode *i)
 	return check_claim(c, i->nid, i->pos, i->head + (uint64_t)i->xattr_len);
 }
 
-/* An inode that is met for the first time, as entry of folder `parent`. */
+/* Check an inode that was found for the first time, as an entry of folder `parent`. */
 static int check_inode(struct checker *c, uint64_t nid, uint64_t parent,
 		       struct erofs_inode *ret)
 {
@@ -525,11 +525,11 @@ static int check_inode(struct checker *c, uint64_t nid, uint64_t parent,
 
 /* ----------------------------------------------------------------- folders --- */
 
-/* While the entries of one folder are looked at. */
+/* State of the check of one folder's entries. */
 struct folder_check {
 	struct checker *c;
 	const struct check_dir *dir;
-	const char *prev; /* the name before, in the image */
+	const char *prev; /* name of the entry before, in the image */
 	size_t prev_len;
 	unsigned int n_dots;
 	uint64_t n_folders;
@@ -590,8 +590,8 @@ static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 		       : check_bad(s->c, s->dir->nid, "wrong '.' or '..'");
 }
 
-/* Check the parts that erofs_readdir() does not look at: fields that must be
- * zero, and the room behind the last name. */
+/* Check what erofs_readdir() ignores: fields that must be zero, and the unused bytes behind
+ * the last name. */
 static int check_dir_block(struct checker *c, const struct erofs_inode *dir,
 			   const uint8_t *p, size_t len)
 {

@@ -42,8 +42,8 @@ static int check_extent(const struct inode *i, uint64_t pos,
 int chunks_choose(const struct inode *i, const struct erofs_params *params,
 		  struct chunks *ret, struct error *err)
 {
-	uint64_t pos = 0;    /* end of the extent before */
-	uint64_t voff = 0;   /* its end in the device */
+	uint64_t pos = 0;    /* end in the file of the extent before */
+	uint64_t voff = 0;   /* end in the device of the extent before */
 	uint64_t breaks = 0; /* all offsets where the mapping breaks, or-ed */
 	uint64_t chunk = EROFS_BLOCK, data = 0, data_end = 0;
 	uint8_t bits = EROFS_BLKSZBITS;
@@ -54,7 +54,8 @@ int chunks_choose(const struct inode *i, const struct erofs_params *params,
 
 		if (rc < 0)
 			return rc;
-		/* Device numbers are part of voff, so one compare sees both. */
+		/* voff includes the device's number, so one comparison sees a change of
+		 * either. */
 		if (e->off != pos || (k > 0 && e->voff != voff))
 			breaks |= pos | e->off;
 		pos = e->off + round_up(e->len, EROFS_BLOCK);
@@ -63,7 +64,7 @@ int chunks_choose(const struct inode *i, const struct erofs_params *params,
 	if (pos < i->size && i->n_extents > 0)
 		breaks |= pos;
 	ret->is_one_run = breaks == 0 && i->n_extents > 0;
-	/* Each break must be where a chunk ends. */
+	/* Take the largest chunk size for which each break is at a chunk's end. */
 	while (bits < CHUNKBITS_MAX && chunk < i->size && !(breaks & chunk)) {
 		chunk <<= 1;
 		bits++;

@@ -9,7 +9,7 @@ struct chunks {
 	bool is_one_run; /* no hole, and contiguous in one device */
 	uint8_t chunkbits;
 	uint64_t n_chunks; /* of 1 << chunkbits bytes */
-	uint64_t n_holes;  /* of them */
+	uint64_t n_holes;  /* chunks that are holes */
 };
 
 /* -EINVAL: extents that overlap, are not aligned, or leave file or device. */
@@ -21,13 +21,14 @@ struct chunk_iter {
 	const struct inode *inode;
 	uint8_t chunkbits;
 	uint64_t off;
-	uint32_t at; /* extent that holds `off` or lies behind it */
+	/* index of the extent that holds `off` or lies behind it */
+	uint32_t at;
 };
 
 void chunk_iter_init(struct chunk_iter *it, const struct inode *i,
 		     uint8_t chunkbits);
 
-/* The next chunk: false for a hole, otherwise its place. */
+/* Go to the next chunk: false for a hole, true with its place in `*ret_voff`. */
 bool chunk_iter_next(struct chunk_iter *it, uint64_t *ret_voff);
 
 #endif

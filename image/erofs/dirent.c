@@ -19,7 +19,7 @@ void dirent_iter_init(struct dirent_iter *it, const struct inode *dir)
 	it->n_dots = 0;
 }
 
-/* "." and ".." have their places among the sorted names like all others. */
+/* The next entry by name; "." and ".." are sorted among the others. */
 static bool next_entry(struct dirent_iter *it, struct dir_entry *ret)
 {
 	static const char *const dots = "..";
@@ -29,7 +29,8 @@ static bool next_entry(struct dirent_iter *it, struct dir_entry *ret)
 		size_t len = it->n_dots + 1;
 		int c = d ? strncmp(d->name, dots, len) : 1;
 
-		/* No child is called so: equal bytes make it a longer one. */
+		/* No child has the name "." or "..", so a name that begins with these bytes
+		 * is longer and comes after. */
 		if (c >= 0) {
 			ret->name = dots;
 			ret->len = len;

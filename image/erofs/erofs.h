@@ -12,7 +12,7 @@
 #define EROFS_BLOCK 4096u
 #define EROFS_DEVICES_MAX 64
 
-/* An extra device that files' chunks lie in. */
+/* An extra device, in which the files' chunks lie. */
 struct erofs_device {
 	uint64_t size; /* bytes, multiple of EROFS_BLOCK */
 	char tag[64];  /* shown by tools; not NUL-terminated when full */
@@ -24,7 +24,8 @@ struct erofs_params {
 	const struct erofs_device *devices; /* at least one */
 	size_t n_devices;
 	uint64_t
-		size_max; /* bytes of the image, else -EFBIG; 0: what EROFS can */
+		/* largest allowed image in bytes, else -EFBIG; 0: EROFS's own limit */
+		size_max;
 };
 
 /* extent.voff of a tree for several devices: index in params.devices << 48 |
@@ -45,9 +46,9 @@ int erofs_write(struct tree *t, const struct erofs_params *params, void **ret,
 		size_t *ret_len, struct error *err) MUST_CHECK;
 
 /*
- * The same bytes, handed to `sink` from first to last in pieces, so that the
- * image need not be in memory.  What `sink` returns other than 0 ends it and is
- * returned.  `*ret_len` is the image's length, set before the first piece.
+ * As erofs_write(), but pass the bytes to `sink` from first to last in pieces, so that the image
+ * need not be in memory. A result of `sink` other than 0 ends the writing and is returned.
+ * `*ret_len` is the image's length, set before the first piece.
  */
 typedef int erofs_sink_fn(void *arg, const void *data, size_t len,
 			  struct error *err);
@@ -55,7 +56,7 @@ int erofs_write_to(struct tree *t, const struct erofs_params *params,
 		   erofs_sink_fn *sink, void *arg, uint64_t *ret_len,
 		   struct error *err) MUST_CHECK;
 
-/* An opened image: a view; `data` stays the caller's, often mmapped. */
+/* An opened image: a view of `data`, which the caller owns and has often mmapped. */
 struct erofs_image {
 	const uint8_t *data;
 	size_t len;
@@ -65,8 +66,8 @@ struct erofs_image {
 	uint64_t xattr_off; /* byte of the shared xattrs */
 	uint64_t devt_off;  /* byte of the device table */
 	uint16_t n_devices;
-	uint64_t device_size; /* bytes of device 1; 0 without */
-	int64_t build_time;   /* also the mtime of compact inodes */
+	uint64_t device_size; /* bytes of device 1; 0 without devices */
+	int64_t build_time;   /* seconds; also the mtime of compact inodes */
 	uint32_t build_time_nsec;
 	uint8_t uuid[16];
 };
@@ -76,8 +77,8 @@ struct erofs_image {
 int erofs_open(const void *data, size_t len, struct erofs_image *ret,
 	       struct error *err) MUST_CHECK;
 
-/* Size in bytes and tag (64 bytes) of device 1 to n_devices; `ret_tag` may be
- * NULL.  -EINVAL. */
+/* Get size in bytes and tag (64 bytes) of a device, 1 to n_devices; `ret_tag` may be NULL.
+ * -EINVAL. */
 int erofs_device(const struct erofs_image *img, uint16_t device,
 		 uint64_t *ret_size, char *ret_tag,
 		 struct error *err) MUST_CHECK;
@@ -90,30 +91,32 @@ struct erofs_inode {
 	int64_t mtime;
 	uint32_t mtime_nsec;
 	uint64_t size;
-	uint32_t xattr_len; /* bytes of the inline xattr area */
+	uint32_t xattr_len; /* bytes of the inode's own xattr area */
 	uint8_t head;       /* bytes of the inode itself */
 	uint8_t layout;
 	uint64_t pos; /* byte of the inode in the image */
-	uint32_t u;   /* raw i_u */
+	uint32_t u;   /* the field i_u as stored */
 };
 int erofs_inode(const struct erofs_image *img, uint64_t nid,
 		struct erofs_inode *ret, struct error *err) MUST_CHECK;
 
-/* Where bytes [off, ...) of a regular file lie; `off` is less than its size.
- * What lies in the image itself is INLINE, also when it is whole blocks. */
+/* Where bytes [off, ...) of a regular file lie; `off` is less than its size. Bytes in the
+ * image itself are INLINE, also when they are whole blocks. */
 enum erofs_map_kind { EROFS_MAP_INLINE, EROFS_MAP_DEVICE, EROFS_MAP_HOLE };
 struct erofs_map {
 	enum erofs_map_kind kind;
-	uint64_t len;        /* bytes from `off` on that this covers, not 0 */
-	const uint8_t *data; /* inline: the bytes at `off` */
-	uint16_t device;     /* 1.. */
-	uint64_t voff;       /* byte in that device of `off` */
+	/* bytes from `off` on that this describes, not 0 */
+	uint64_t len;
+	const uint8_t *data; /* of INLINE: the bytes at `off` */
+	uint16_t device;     /* of DEVICE: 1 to n_devices */
+	/* of DEVICE: byte in that device at which `off` lies */
+	uint64_t voff;
 };
 int erofs_map(const struct erofs_image *img, const struct erofs_inode *i,
 	      uint64_t off, struct erofs_map *ret,
 	      struct error *err) MUST_CHECK;
 
-/* -ENOENT when there is no such child. */
+/* Find a child by name; -ENOENT when there is no such child. */
 int erofs_lookup(const struct erofs_image *img, const struct erofs_inode *dir,
 		 const char *name, size_t len, uint64_t *ret_nid,
 		 struct error *err) MUST_CHECK;
@@ -127,7 +130,7 @@ int erofs_readdir(const struct erofs_image *img, const struct erofs_inode *dir,
 		  uint64_t pos, erofs_dirent_fn *each, void *arg,
 		  struct error *err) MUST_CHECK;
 
-/* Target of a symlink: bytes in the image, no NUL. */
+/* Get the target of a symlink: bytes in the image, without NUL. */
 int erofs_readlink(const struct erofs_image *img, const struct erofs_inode *i,
 		   const char **ret, size_t *ret_len,
 		   struct error *err) MUST_CHECK;
@@ -138,18 +141,16 @@ int erofs_xattrs(const struct erofs_image *img, const struct erofs_inode *i,
 		 erofs_xattr_fn *each, void *arg, struct error *err) MUST_CHECK;
 
 /*
- * Has any inode of the tree xattrs?  Reads all folders and inodes, unless it finds
- * one early; no more than the image's size allows, so that a damaged image ends it
- * with -EINVAL.  -ENOMEM.
+ * Does any inode of the tree have xattrs? Reads all folders and inodes until it finds one. The
+ * steps are bounded by the image's size: a damaged image fails with -EINVAL. -ENOMEM.
  */
 int erofs_has_xattrs(const struct erofs_image *img, bool *ret,
 		     struct error *err) MUST_CHECK;
 
-/* The whole image as a tree: what `image check` walks, and what a complete
- * image is laid out anew from.  Checks everything: order and kinds of entries,
- * link counts, that no parts overlap, that no more than TREE_DEPTH_MAX folders
- * are in each other; extents have voff as EROFS_VOFF(), and
- * inode.user is the nid.  Time and memory are bounded by the image's size. */
+/* Read the whole image as a tree, for `image check` and to lay a complete image out anew.
+ * Checks everything: order and kinds of entries, link counts, overlaps, a depth of no more than
+ * TREE_DEPTH_MAX folders. Extents have voff as EROFS_VOFF(), and inode.user is the nid. Time
+ * and memory are bounded by the image's size. */
 int erofs_read_tree(const struct erofs_image *img, struct tree **ret,
 		    struct error *err) MUST_CHECK;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two tables: names, each with its folder, and runs of bytes sorted by their
- * place in the device.  Runs may overlap where files share blocks, as often as an
- * image likes, so a tree over their ends leads from each that covers a place to
- * the next, past those between.  The way from a path is the image's own, by lookup.
+ * Two tables: names, each with its folder, and runs of bytes sorted by their place in the
+ * device. Runs may overlap, since files share blocks, as often as an image likes; so a tree over
+ * the runs' ends leads from each run that covers a place to the next one, past those between.
+ * Paths are looked up in the image itself.
  */
 #include "image/erofs/file_map.h"
 
@@ -18,8 +18,9 @@
 
 /* A folder, or a file with data; the first is the root. */
 struct path_name {
-	const char *text; /* in the image, no NUL */
-	uint32_t parent;  /* index, smaller than its own */
+	/* index of its folder's name; smaller than its own index */
+	const char *text;
+	uint32_t parent; /* index, smaller than its own */
 	uint32_t path_len;
 	uint8_t len;
 };
@@ -37,27 +38,28 @@ struct erofs_file_map {
 	size_t n_names, cap_names;
 	struct device_run *runs;
 	size_t n_runs, cap_runs;
-	/* A binary tree: ends[1] is its root, the leaves from `leaves` on are the
-	 * runs; each is the furthest end of those below it. */
+	/* A binary tree over the runs: ends[1] is its root, and the leaves, from index
+	 * `leaves` on, are the runs. Each value is the furthest end of the runs below. */
 	uint64_t *ends;
 	size_t leaves; /* a power of two */
 };
 
-/* While it is built. */
+/* State while the map is built. */
 struct file_map_builder {
 	struct erofs_file_map *m;
 	struct error *err;
-	uint8_t *seen; /* one bit a nid */
+	/* one bit for each nid: file or folder was found already */
+	uint8_t *seen;
 	uint64_t n_nids;
 	uint64_t budget; /* steps that an image of this size can need */
 	uint64_t *dirs;  /* nids of folders still to be read */
 	uint32_t *dir_names;
 	size_t n_dirs, cap_dirs;
-	uint32_t dir; /* name of the folder that is read */
+	uint32_t dir; /* index of the name of the folder that is read now */
 };
 
-/* Length of the path of a name of `len` bytes in that folder, which no depth
- * makes wrap around. */
+/* Length of the path of a name of `len` bytes in that folder. Stops growing above
+ * FILE_MAP_PATH_MAX, so that no depth makes it wrap around. */
 static uint32_t path_len(const struct erofs_file_map *m, uint32_t parent,
 			 size_t len)
 {
@@ -105,7 +107,7 @@ static int add_run(struct file_map_builder *b, const struct device_run *r)
 	return 0;
 }
 
-/* Work that honest images have in proportion to their size. */
+/* Count steps, which a valid image needs in proportion to its size; fail above the budget. */
 static int file_map_spend(struct file_map_builder *b, uint64_t steps)
 {
 	if (steps > b->budget)
@@ -122,7 +124,7 @@ static unsigned int chunk_bits(const struct erofs_inode *i)
 		       : 63;
 }
 
-/* A file is named when its first run is found: most small ones have none. */
+/* Add a file's runs. Its name is added with the first run, as most small files have none. */
 static int add_file(struct file_map_builder *b, const struct erofs_inode *i,
 		    const char *text, size_t len)
 {
@@ -137,7 +139,7 @@ static int add_file(struct file_map_builder *b, const struct erofs_inode *i,
 			rc = file_map_spend(b, 1 + (map.len >> chunk_bits(i)));
 		if (rc < 0 || map.kind != EROFS_MAP_DEVICE)
 			continue;
-		/* Its path is longer than a map has. */
+		/* The path is longer than the map can hold, so the file is left out. */
 		if (path_len(b->m, b->dir, len) > FILE_MAP_PATH_MAX)
 			break;
 		if (r.name == NO_NAME)
@@ -184,7 +186,7 @@ static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 	rc = erofs_inode(b->m->img, nid, &i, b->err);
 	if (rc < 0 || (!S_ISDIR(i.mode) && !S_ISREG(i.mode)))
 		return rc;
-	/* Another name of a file, or a folder in itself. */
+	/* Skip a second name of a file that was added, and a folder that contains itself. */
 	if (nid >= b->n_nids || b->seen[nid / 8] & 1u << nid % 8)
 		return 0;
 	b->seen[nid / 8] |= (uint8_t)(1u << nid % 8);
@@ -245,7 +247,7 @@ static int sort_runs(struct erofs_file_map *m, struct error *err)
 
 /* ------------------------------------------------------------------- using --- */
 
-/* The path in the end of `buf`. */
+/* Write the path into the end of `buf`, and return its beginning. */
 static const char *path_of(const struct erofs_file_map *m, uint32_t name,
 			   char buf[FILE_MAP_PATH_MAX + 1])
 {
@@ -262,14 +264,14 @@ static const char *path_of(const struct erofs_file_map *m, uint32_t name,
 	return p;
 }
 
-/* The first run from `i` on that ends behind `voff`, or n_runs. */
+/* Index of the first run from `i` on that ends behind `voff`, or n_runs. */
 static size_t next_run(const struct erofs_file_map *m, size_t i, uint64_t voff)
 {
 	size_t k = m->leaves + i;
 
 	if (i >= m->n_runs)
 		return m->n_runs;
-	/* Up, and to the right, until such a one is below ... */
+	/* Go up and to the right to a node with a run that ends behind `voff` below it ... */
 	while (m->ends[k] <= voff) {
 		while (k % 2)
 			k /= 2;
@@ -277,7 +279,7 @@ static size_t next_run(const struct erofs_file_map *m, size_t i, uint64_t voff)
 			return m->n_runs;
 		k++;
 	}
-	/* ... and down to it. */
+	/* ... and down to the first such run. */
 	while (k < m->leaves)
 		k = m->ends[2 * k] > voff ? 2 * k : 2 * k + 1;
 	return k - m->leaves;
@@ -312,7 +314,7 @@ static int map_at(struct file_map *base, uint64_t voff, uint64_t len,
 	return rc;
 }
 
-/* A regular file by its path; no link is followed: traces name what they mean. */
+/* Find a regular file by its path. No link is followed, since traces hold resolved paths. */
 static int find_file(const struct erofs_file_map *m, const char *path,
 		     struct erofs_inode *ret, struct error *err)
 {
@@ -392,7 +394,8 @@ int erofs_file_map_new(const struct erofs_image *img, struct file_map **ret,
 	m->base.ops = &ops;
 	m->img = img;
 	b.n_nids = (img->len - img->meta_off) / EROFS_SLOT + 1;
-	/* A chunk takes 8 bytes of the image, an entry 12 and its name. */
+	/* Each step accounts for bytes of the image: a chunk has 8, an entry 12 and its
+	 * name. */
 	b.budget = img->len / 4 + b.n_nids;
 	b.seen = calloc(b.n_nids / 8 + 1, 1);
 	if (!b.seen)

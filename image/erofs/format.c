@@ -42,8 +42,7 @@ uint32_t erofs_crc32c(const void *data, size_t len)
 	const uint8_t *p = data;
 	uint32_t crc = ~UINT32_C(0);
 
-	/* The checksum is made once for an image, so a table is not worth
-	 * it. */
+	/* The checksum is computed once for an image, so a table would not pay. */
 	for (size_t i = 0; i < len; i++) {
 		crc ^= p[i];
 		for (int bit = 0; bit < 8; bit++)
@@ -61,7 +60,8 @@ uint8_t erofs_xattr_index(const char *name, const char **ret_rest)
 
 		if (!prefix || strncmp(name, prefix, len) != 0)
 			continue;
-		/* A namespace needs a name in it, an ACL is the name. */
+		/* A prefix that ends in '.' needs a name behind it; the prefix of an ACL is
+		 * the whole name. */
 		whole = prefix[len - 1] != '.';
 		if (whole != (name[len] == '\0'))
 			continue;

@@ -44,7 +44,7 @@ enum {
 enum { DEVT_TAG = 0, DEVT_BLOCKS = 64, DEVT_MAPPED_BLKADDR = 68 };
 
 /* Inode. */
-#define EROFS_SLOT 32 /* bytes a nid counts */
+#define EROFS_SLOT 32 /* nids count units of so many bytes */
 #define EROFS_COMPACT_SIZE 32
 #define EROFS_EXTENDED_SIZE 64
 enum {
@@ -102,17 +102,17 @@ enum {
 #define EROFS_XATTR_SHARED_MAX 255
 enum { XH_SHARED_COUNT = 4, XE_NAME_LEN = 0, XE_INDEX = 1, XE_SIZE = 2 };
 
-/* EROFS_FT_* of a mode; 0 when it is none. */
+/* EROFS_FT_* of a mode; 0: no kind of file that EROFS has. */
 uint8_t erofs_file_type(uint32_t mode);
 
-/* CRC-32C as the superblock has it: seeded with ~0, not inverted. */
+/* CRC-32C as the superblock stores it: seeded with ~0, not inverted at the end. */
 uint32_t erofs_crc32c(const void *data, size_t len);
 
-/* Index of the name's namespace, with the rest of it in `*ret_rest`; 0 when
- * EROFS has none. */
+/* Index of the namespace of an xattr's name, with the rest of the name in `*ret_rest`; 0
+ * when EROFS does not have the namespace. */
 uint8_t erofs_xattr_index(const char *name, const char **ret_rest);
 
-/* The other way; NULL when there is no such namespace. */
+/* Prefix of the namespace with this index, or NULL when there is none. */
 const char *erofs_xattr_prefix(uint8_t index);
 
 #endif

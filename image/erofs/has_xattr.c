@@ -9,13 +9,15 @@
 #include "image/erofs/erofs.h"
 #include "image/erofs/format.h"
 
-/* Folders wait in a list, so that no depth of the tree is a depth of calls. */
+/* The walk over an image. Folders wait in a list, so a deep tree needs no deep recursion. */
 struct xattr_scan {
 	const struct erofs_image *img;
 	uint64_t *dirs; /* nids */
 	size_t n_dirs, cap_dirs;
-	uint64_t left_dirs; /* more would be a circle */
-	uint64_t left;      /* entries; more than the image's bytes can hold */
+	/* folders that may still be found; more would mean a circle */
+	uint64_t left_dirs;
+	/* entries that may still be read; more do not fit into the image */
+	uint64_t left;
 	struct error *err;
 };
 

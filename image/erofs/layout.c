@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How inodes are stored, and where. */
+/* Decides how inodes are stored, and where. */
 #include "image/erofs/layout.h"
 
 #include <errno.h>
@@ -12,11 +12,10 @@
 #include "image/erofs/dirent.h"
 #include "image/erofs/format.h"
 
-/* Where the address space of FLAT_PLAIN files in devices begins: constant, so
- * that such a file's inode is the same in the next version of the image.  Only
- * for files of one block: the kernel (Linux 6.18, fs/erofs/fileio.c) reads
- * larger ones page by page when their device is told by the address alone, a
- * request each, and chunks of a named device in one. */
+/* Where the address space of FLAT_PLAIN files in devices begins: constant, so that such a
+ * file's inode is the same in the image's next version. Only files of one block are stored so:
+ * when only the address tells the device, the kernel (Linux 6.18, fs/erofs/fileio.c) reads
+ * larger files page by page, a request each, but chunks of a named device in one request. */
 #define MAPPED_FIRST (UINT32_C(1) << 24) /* blocks: 64 GiB */
 
 void layout_free(struct layout *l)
