@@ -18,13 +18,13 @@
 #define ARENA_CHUNK_MAX (1u << 20)
 #define INDEX_FROM 32     /* children; up to here the list is searched */
 #define INTERN_SLOTS 1024 /* a power of two */
-#define INTERN_MAX 1024   /* bytes of a value worth looking up */
+#define INTERN_MAX 1024   /* longest value that is searched for an equal one */
 #define XATTR_NAME_MAX 255
 #define XATTR_LIST_MAX 65536
 
 struct chunk {
 	struct chunk *next;
-	uint64_t size; /* keeps what follows aligned to 8 */
+	uint64_t size; /* 64 bits, so that `data` is aligned to 8 */
 	uint8_t data[];
 };
 
@@ -35,7 +35,8 @@ struct dir_index {
 	struct dentry *slots[];
 };
 
-/* Equal names and values of xattrs are stored once: the last one of a hash. */
+/* Equal xattr names and values are stored once; each slot holds the last value with its
+ * hash. */
 struct intern_slot {
 	const void *data;
 	uint32_t size;
@@ -68,7 +69,7 @@ void *tree_alloc(struct tree *t, size_t size)
 		t->n_free -= want;
 		return p;
 	}
-	/* Chunks grow with the tree, so a small tree stays small. */
+	/* Chunks grow with the tree, so that a small tree needs little memory. */
 	chunk = t->memory / 4 & ~(size_t)4095;
 	if (chunk < ARENA_CHUNK_MIN)
 		chunk = ARENA_CHUNK_MIN;
@@ -152,7 +153,7 @@ struct inode *tree_inode_new(struct tree *t, uint32_t mode)
 	return i;
 }
 
-/* The slot of the name, or the free one where it would go. */
+/* The slot that holds the name, or the free slot where it would go. */
 static struct dentry **index_slot(const struct tree *t, struct dir_index *x,
 				  const char *name, size_t len)
 {
@@ -180,7 +181,7 @@ static void index_free(struct tree *t, struct dir_index *x)
 	free(x);
 }
 
-/* Give `dir` an index with room for one child more than it has. */
+/* Give `dir` an index that has room for one more child. */
 static int index_grow(struct tree *t, struct inode *dir)
 {
 	struct dir_index *x = dir->index;
@@ -209,7 +210,8 @@ static int index_grow(struct tree *t, struct inode *dir)
 	return 0;
 }
 
-/* Linear probing without tombstones: what follows moves up into the gap. */
+/* Remove an entry. Entries behind it move up into the gap, so linear probing needs no
+ * tombstones. */
 static void index_remove(struct tree *t, struct dir_index *x, struct dentry *d)
 {
 	uint32_t gap =
@@ -261,7 +263,8 @@ static int check_name(const char *name, size_t len)
 	return 0;
 }
 
-/* Would a folder lie in itself?  An empty one can only be `dir`. */
+/* Is `inode` the folder `dir` or above it? A folder without children can only be `dir`
+ * itself. */
 static bool is_above(const struct inode *inode, const struct inode *dir)
 {
 	if (inode->n_children == 0)
@@ -321,7 +324,7 @@ int tree_link(struct tree *t, struct inode *dir, const char *name, size_t len,
 	return 0;
 }
 
-/* Remove one name; a folder is empty by now. */
+/* Remove one name from its folder; a folder with that name must be empty. */
 static void tree_detach(struct tree *t, struct dentry *d)
 {
 	struct inode *dir = d->parent;
@@ -358,7 +361,7 @@ void tree_unlink(struct tree *t, struct dentry *d)
 	struct inode *top = d->inode;
 	struct inode *dir = top;
 
-	/* Always the first child, so no depth needs a stack. */
+	/* Always takes the first child, so that no stack is needed at any depth. */
 	while (S_ISDIR(top->mode) && top->children) {
 		struct dentry *c = dir->children;
 
@@ -372,7 +375,7 @@ void tree_unlink(struct tree *t, struct dentry *d)
 	tree_detach(t, d);
 }
 
-/* Bytes equal to these that live as long as the tree. */
+/* Find or make a copy of these bytes that lives as long as the tree. */
 static const void *tree_intern(struct tree *t, const void *data, size_t size)
 {
 	uint64_t h = size <= INTERN_MAX ? hash_seeded(&t->seed, data, size) : 0;
@@ -523,7 +526,7 @@ char *tree_path(const struct dentry *d)
 		struct inode *dir = up[k]->parent;
 		const struct dentry *e;
 
-		if (!dir->dir_parent) /* that branch hangs in the air */
+		if (!dir->dir_parent) /* the branch is not linked to the root */
 			break;
 		for (e = dir->dir_parent->children; e->inode != dir;)
 			e = e->next;

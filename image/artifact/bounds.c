@@ -15,7 +15,7 @@
 #define FREE_BYTES (16 * MIB) /* allowed in any case */
 #define RATIO_MAX 256u        /* unpacked bytes allowed for each byte sent */
 #define INODE_BYTES 2048u     /* an inode's name, attributes, xattrs */
-/* One byte of chunk indexes for so many bytes of files: 8 for 4 KiB at least. */
+/* Chunk indexes take a byte for so many bytes of files: at least 8 for 4 KiB. */
 #define CHUNK_SHARE 512u
 #define FOLDER_BYTES 16384u /* the folder, its state, a recording's list */
 #define MAP_HEADER 64u

@@ -207,7 +207,7 @@ static int try_artifact(struct artifact_search *s, const struct digest *d,
 	return rc;
 }
 
-/* What the search keeps of each usable artifact, so that many large ones are not in memory
+/* Parts of each usable artifact that the search keeps, so that many large ones are not in memory
  * together. */
 struct artifact_candidate {
 	struct digest digest;

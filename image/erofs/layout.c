@@ -52,7 +52,8 @@ static void stack_reverse(struct dir_stack *s, size_t from)
 	}
 }
 
-/* A path of the inode, which the caller frees; slow.  NULL for the root. */
+/* The path of an inode, found by a walk of the tree (slow); the caller frees it. NULL for
+ * the root. */
 static char *layout_path(struct tree *t, const struct inode *wanted)
 {
 	struct dir_stack s = { .list = NULL };
@@ -76,7 +77,7 @@ static char *layout_path(struct tree *t, const struct inode *wanted)
 	return path;
 }
 
-/* Put "'/path'" of the inode before the message. */
+/* Put "'/path'" of the inode before the error's message. */
 static int layout_wrap(const struct layout *l, const struct inode *i, int rc,
 		       struct error *err)
 {
@@ -92,8 +93,8 @@ static uint64_t layout_head_size(const struct layout *l)
 	       l->params->n_devices * (uint64_t)EROFS_DEVT_SIZE;
 }
 
-/* Content in the image itself: whole blocks apart, the rest with the inode
- * where inode, xattrs and rest fit into one block. */
+/* Decide where content in the image itself lies: whole blocks apart from the inode, the rest
+ * behind the inode if inode, xattrs and rest fit into one block. */
 static void plan_content(struct inode_plan *p)
 {
 	uint64_t head = EROFS_EXTENDED_SIZE + (uint64_t)p->xattr_size;
@@ -139,7 +140,7 @@ static int plan_extents(struct layout *l, const struct inode *i,
 	return 0;
 }
 
-/* layout_plan() without the path in the message. */
+/* As layout_plan(), but the error does not name the path. */
 static int layout_plan_unnamed(struct layout *l, const struct inode *i,
 			       struct inode_plan *p, struct error *err)
 {
@@ -218,19 +219,18 @@ static int map_devices(struct layout *l, struct error *err)
 /* ------------------------------------------------------------------ order and places --- */
 
 /*
- * Order and places.  The children of a folder lie together, behind its whole
- * blocks if it has such, and the branches below follow one after the other, so
- * that listing a folder reads neighbouring blocks, and so does a walk of a
- * branch.  The room that a tail or a block run leaves in a block is filled with
- * the next small inodes.
+ * Order and places. The children of a folder lie together, behind the folder's own whole blocks
+ * if it has any; the folders among them follow, each with all below it. So listing a folder
+ * reads neighbouring blocks, and so does walking a branch. The room that a tail or a run of
+ * blocks leaves in a block is filled with the next small inodes.
  */
 
 #define GAPS_MAX 8
 
-/* inode.user while the places are given: nids are larger. */
+/* Values of inode.user until the inode has its nid; nids are larger. */
 enum { STATE_NEW, STATE_SEEN, STATE_PLACED };
 
-/* Room in a block behind the inode `last`. */
+/* Free room in a block, behind the inode `last`. */
 struct gap {
 	uint64_t pos;
 	struct inode *last;
@@ -247,8 +247,8 @@ struct placer {
 
 typedef int visit_fn(struct placer *p, struct inode *dir, struct inode *i);
 
-/* Call `visit` for each folder (with `i` NULL), then its children, then the
- * same for the folders in it. */
+/* Call `visit` for each folder (with `i` NULL), then for its children, then go on with the
+ * folders among them. */
 static int layout_walk(struct placer *p, visit_fn *visit)
 {
 	struct dir_stack s = { .list = NULL };
@@ -294,7 +294,7 @@ static int layout_see(struct placer *p, struct inode *dir, struct inode *i)
 	return i && i->user == STATE_NEW ? see_inode(p, i) : 0;
 }
 
-/* Remember the rest of the block and go on with the next one. */
+/* Remember the rest of the current block as a gap, and go on with the next block. */
 static void next_block(struct placer *p)
 {
 	if (p->pos % EROFS_BLOCK == 0)
@@ -375,7 +375,7 @@ static int place_inode(struct placer *p, struct inode *i)
 		p->last = i;
 		p->pos = round_up(p->pos + plan.need, EROFS_SLOT);
 	}
-	/* A folder's blocks come with its children. */
+	/* A folder's blocks are placed together with its children. */
 	if (plan.n_blocks && !S_ISDIR(i->mode))
 		return add_run(p, i, plan.n_blocks);
 	return 0;
@@ -433,7 +433,7 @@ uint64_t layout_run_pos(const struct layout *l, const struct inode *i)
 	return r ? r->pos : 0;
 }
 
-/* Give all inodes their order, xattrs, nids and block runs. */
+/* Give all inodes an order, xattrs, nids and runs of blocks. */
 static int layout_place(struct layout *l, struct error *err)
 {
 	struct placer p = { .l = l, .err = err };
@@ -448,7 +448,7 @@ static int layout_place(struct layout *l, struct error *err)
 		rc = layout_walk(&p, layout_see);
 	if (rc == 0)
 		rc = xattr_table_finish(&l->xattrs, err);
-	/* The root comes first: its nid has 16 bits. */
+	/* The root is placed first, since the superblock has only 16 bits for its nid. */
 	if (rc == 0)
 		rc = place_inode(&p, root);
 	if (rc == 0)

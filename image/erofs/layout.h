@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where everything of a tree goes in the image.  After layout_new():
- * inode.user is the nid, inode.user_ptr the inode behind it in the image.
+ * Decides where everything of a tree lies in the image. After layout_new(), inode.user is the
+ * nid, and inode.user_ptr the next inode in the image.
  */
 #ifndef BOOTSEER_IMAGE_EROFS_LAYOUT_H
 #define BOOTSEER_IMAGE_EROFS_LAYOUT_H
@@ -12,25 +12,25 @@
 /* How one inode is stored.  Cheap to compute, so it is not kept. */
 struct inode_plan {
 	uint8_t layout;    /* EROFS_LAYOUT_* */
-	uint8_t chunkbits; /* CHUNK_BASED */
+	uint8_t chunkbits; /* for CHUNK_BASED */
 	uint32_t xattr_size;
 	uint64_t size;     /* i_size */
 	uint32_t tail;     /* bytes of content behind the xattrs */
 	uint64_t n_blocks; /* whole blocks of content, elsewhere */
-	uint64_t n_chunks; /* CHUNK_BASED */
-	uint64_t n_holes;  /* of them */
-	uint32_t blkaddr;  /* FLAT_PLAIN in a device */
+	uint64_t n_chunks; /* for CHUNK_BASED */
+	uint64_t n_holes;  /* chunks that are holes */
+	uint32_t blkaddr;  /* for FLAT_PLAIN in a device */
 	uint64_t need;     /* bytes at the inode's own place */
 };
 
-/* Whole blocks of what one folder, symlink or inline file holds. */
+/* Whole blocks with the content of a folder, symlink or inline file. */
 struct block_run {
 	struct inode *inode;
 	uint64_t pos; /* byte in the image */
 };
 
-/* Chunks of holes in one image: 32 MiB of index.  Chunks of data are bounded by
- * the data, holes only by this. */
+/* Limit for the chunks of holes in one image: 32 MiB of index. The number of data chunks is
+ * bounded by the data; that of holes only by this limit. */
 #define LAYOUT_HOLES_MAX (UINT64_C(4) << 20)
 
 struct layout {
@@ -58,7 +58,7 @@ int layout_new(struct tree *t, const struct erofs_params *params,
 int layout_plan(struct layout *l, const struct inode *i, struct inode_plan *ret,
 		struct error *err) MUST_CHECK;
 
-/* Byte of the inode's block run; 0 when it has none. */
+/* Byte at which the inode's run of blocks begins; 0 when it has none. */
 uint64_t layout_run_pos(const struct layout *l, const struct inode *i);
 
 /* Byte where the shared xattrs start, and the size of the image. */

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Superblock, inodes and the mapping of files.  Every number in an image is
- * from outside: each is compared with the image's length before it is used, in
- * a form that cannot overflow.
+ * Reads the superblock and inodes, and maps files. Every number in an image is untrusted: each
+ * is compared with the image's length before use, in a form that cannot overflow.
  */
 #include "image/erofs/read.h"
 
@@ -12,7 +11,7 @@
 #include "common/bytes.h"
 #include "image/erofs/format.h"
 
-/* Chunks one erofs_map() merges at most. */
+/* Most chunks that one erofs_map() merges. */
 #define MERGE_MAX 64
 
 /* Are [pos, pos + len) bytes of the image? */
@@ -61,8 +60,8 @@ static int check_features(const uint8_t *sb, struct error *err)
 	return 0;
 }
 
-/* The devices' ranges in the common address space: behind the image, in order,
- * apart. */
+/* Check the devices' ranges in the common address space: behind the image, in order, without
+ * overlaps. */
 static int check_devices(struct erofs_image *img, uint64_t blocks,
 			 struct error *err)
 {
@@ -254,7 +253,7 @@ int erofs_content(const struct erofs_image *img, const struct erofs_inode *i,
 	return 0;
 }
 
-/* A run of blocks in the common address space of image and devices. */
+/* Find a run of blocks in the common address space of image and devices. */
 static int read_resolve(const struct erofs_image *img, uint64_t nid,
 			uint64_t block, uint64_t n, struct erofs_map *ret,
 			struct error *err)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Folders and symlinks. */
+/* Reads folders and symlinks. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include "image/erofs/format.h"
 #include "image/erofs/read.h"
 
-#define COOKIES_PER_BLOCK 512 /* more than entries fit into one */
+#define COOKIES_PER_BLOCK 512 /* more than the entries that fit into a block */
 
 struct dir_block {
 	const uint8_t *p;
@@ -87,7 +87,7 @@ static int read_dir_compare(const char *a, size_t a_len, const struct name *b)
 	return a_len == b->len ? 0 : a_len < b->len ? -1 : 1;
 }
 
-/* The last block whose first name is not behind the wanted one. */
+/* Find the last block whose first name is not after the wanted one. */
 static int find_block(const struct erofs_image *img,
 		      const struct erofs_inode *dir, const char *name,
 		      size_t len, struct dir_block *ret, struct error *err)

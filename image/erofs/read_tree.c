@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A whole image as a tree.  Two budgets make it safe against images whose parts
- * overlap or refer to each other many times: bytes of the image are used at most
- * once in the sum, and the tree takes a bounded multiple of the image.
+ * Reads a whole image as a tree. Two limits protect against images whose parts overlap or refer
+ * to each other many times: the bytes read may not add up to more than the image has, and the
+ * tree's memory is a bounded multiple of the image's size.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,25 +19,25 @@
 /* A folder that is still to be read. */
 struct unread_dir {
 	struct inode *dir;
-	unsigned int depth; /* folders around it */
+	unsigned int depth; /* number of folders above it */
 };
 
 struct tree_reader {
 	const struct erofs_image *img;
 	struct tree *t;
 	struct error *err;
-	struct inode **by_nid; /* n_nids of them; NULL: not met yet */
+	struct inode **by_nid; /* n_nids entries; NULL: inode not found yet */
 	uint64_t n_nids;
-	uint64_t used; /* bytes of the image, in sum */
+	uint64_t used; /* bytes of the image that were used, added up */
 	struct unread_dir *dirs;
 	size_t n_dirs, cap_dirs;
-	/* while one folder is read */
-	struct inode *dir; /* NULL: none was begun */
+	/* state while one folder is read */
+	struct inode *dir; /* NULL: no folder yet */
 	unsigned int depth;
 	char prev[TREE_NAME_MAX];
 	size_t prev_len;
 	unsigned int n_dots;
-	/* while xattrs of one inode are read */
+	/* state while the xattrs of one inode are read */
 	struct inode *inode;
 };
 
@@ -121,7 +121,7 @@ static int read_inline(struct tree_reader *r, const struct erofs_inode *ei,
 	return copy_content(r, ei, bytes);
 }
 
-/* The next run of data at or behind `off`; len 0 at the end. */
+/* Find the next run of data at or behind `off`; len 0 at the end. */
 static int next_extent(struct tree_reader *r, const struct erofs_inode *ei,
 		       uint64_t off, struct extent *ret)
 {
@@ -213,7 +213,7 @@ static int queue_dir(struct tree_reader *r, struct inode *dir)
 {
 	unsigned int depth = r->dir ? r->depth + 1 : 0;
 
-	/* Users of a tree walk it by recursion. */
+	/* A deeper folder is refused, since the tree's users walk it by recursion. */
 	if (depth > TREE_DEPTH_MAX)
 		return error_set(r->err, EINVAL,
 				 "more than %d folders in each other",
@@ -260,7 +260,7 @@ static int fill_inode(struct tree_reader *r, const struct erofs_inode *ei,
 	return rc;
 }
 
-/* The inode of an entry: a new one, or a hard link to one met before. */
+/* Get the inode of an entry: a new inode, or, for a hard link, one read before. */
 static int get_inode(struct tree_reader *r, uint64_t nid, uint8_t type,
 		     struct inode **ret)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Xattrs of one inode. */
+/* Reads the xattrs of one inode. */
 #include <errno.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ static int bad_xattr(const struct erofs_inode *i, const char *what,
 			 (unsigned long long)i->nid, what);
 }
 
-/* The entry at `p`, of which `room` bytes are there; `*ret_used` is its size
- * with padding. */
+/* Read the entry at `p`, of which `room` bytes are there; `*ret_used` is its size with
+ * padding. */
 static int read_xattr_entry(const struct erofs_inode *i, const uint8_t *p,
 			    uint64_t room, erofs_xattr_fn *each, void *arg,
 			    uint64_t *ret_used, struct error *err)
@@ -71,7 +71,7 @@ int erofs_xattrs(const struct erofs_image *img, const struct erofs_inode *i,
 	while (rc == 0 && (left -= used) > 0) {
 		p += used;
 		rc = read_xattr_entry(i, p, left, each, arg, &used, err);
-		/* Padding of the last one is inside the area: both are
+		/* Padding of the last entry is inside the area, since both lengths are
 		 * multiples of four. */
 	}
 	return rc;

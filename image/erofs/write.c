@@ -15,7 +15,7 @@ struct out {
 	erofs_sink_fn *sink;
 	void *arg;
 	struct error *err;
-	uint64_t pos; /* of the image, behind what `buf` holds */
+	uint64_t pos; /* byte of the image behind the contents of `buf` */
 	size_t len;
 	uint8_t buf[OUT_SIZE];
 };
@@ -142,7 +142,7 @@ static uint32_t inode_u(struct image_writer *w, const struct inode *i,
 	return p->blkaddr;
 }
 
-/* Last, not whole, block of what a folder, symlink or inline file holds. */
+/* Write the last, partial block of the content of a folder, symlink or inline file. */
 static int put_tail(struct image_writer *w, const struct inode *i,
 		    const struct inode_plan *p)
 {
@@ -249,7 +249,7 @@ static int put_run(struct image_writer *w, const struct block_run *run)
 	return rc;
 }
 
-/* The block runs that lie before byte `pos`. */
+/* Write the runs of blocks that lie before byte `pos`. */
 static int put_runs(struct image_writer *w, uint64_t pos)
 {
 	struct layout *l = w->l;
@@ -311,7 +311,7 @@ int erofs_write_to(struct tree *t, const struct erofs_params *params,
 
 struct memory_sink {
 	uint8_t *data;
-	uint64_t len; /* of the whole */
+	uint64_t len; /* bytes of the whole image */
 	size_t pos;
 };
 

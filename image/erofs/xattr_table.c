@@ -17,7 +17,7 @@ void xattr_table_fini(struct xattr_table *xt)
 	memset(xt, 0, sizeof(*xt));
 }
 
-/* By namespace index and name, so that the order is that of the image. */
+/* Order of xattrs in the image: by index of the namespace, then by name. */
 static int compare_names(const struct xattr *a, const struct xattr *b)
 {
 	const char *rest_a = a->name, *rest_b = b->name;
@@ -94,7 +94,8 @@ int xattr_table_finish(struct xattr_table *xt, struct error *err)
 	if (xt->n_all == 0)
 		return 0;
 	qsort(xt->all, xt->n_all, sizeof(struct xattr *), xattr_table_compare);
-	/* Runs of equal ones: keep the first of those that are to be shared. */
+	/* Equal xattrs stand together now: keep one of each set that takes less room when
+	 * shared. */
 	for (size_t i = 0; i < xt->n_all; i += n) {
 		uint64_t size = entry_size(xt->all[i]);
 
@@ -139,7 +140,7 @@ static const struct xattr_shared *find_shared(const struct xattr_table *xt,
 		       compare_shared);
 }
 
-/* The inode's xattrs into `list`: shared ones first, each part sorted. */
+/* Put the inode's xattrs into `list`: shared ones first, each part sorted. */
 static int xattr_table_gather(struct xattr_table *xt, const struct inode *i,
 			      size_t *ret_n, size_t *ret_n_shared)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* igzip 2.30 takes a right checksum of a header for a wrong one, so the header is
- * read here and igzip gets what is behind it. */
+/* igzip 2.30 rejects headers with a right checksum as wrong, so the header is read here and
+ * igzip gets only the bytes behind it. */
 #include "image/spans/gzip_header.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static int take_fixed(struct gzip_header *h, uint8_t byte, struct error *err)
 	return 0;
 }
 
-/* The byte belongs to the part; `*ret_last`: it is the part's last. */
+/* Take the next byte of the current part; `*ret_last` when the part ends with it. */
 static int gzip_header_take(struct gzip_header *h, uint8_t byte, bool *ret_last,
 			    struct error *err)
 {
@@ -71,7 +71,7 @@ static int gzip_header_take(struct gzip_header *h, uint8_t byte, bool *ret_last,
 	return rc;
 }
 
-/* Whether the header has the part at all. */
+/* Do the header's flags say that it has this part? */
 static bool has_part(const struct gzip_header *h, int part)
 {
 	switch (part) {
@@ -113,7 +113,7 @@ int gzip_header_read(struct gzip_header *h, const uint8_t **in, size_t *in_len,
 		(*in_len)--;
 		if (h->part != PART_CRC)
 			h->crc = (uint32_t)crc32(h->crc, &byte, 1);
-		/* A name may be of any length, and is not counted. */
+		/* A name may be of any length, so its bytes are not counted. */
 		if (last)
 			next_part(h);
 		else if (h->part < PART_NAME || h->part == PART_CRC)

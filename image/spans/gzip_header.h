@@ -9,18 +9,19 @@
 
 #include "common/error.h"
 
-/* All zeros before the first byte. */
+/* State of reading a header; all zeros before the first byte. */
 struct gzip_header {
-	int part; /* being read */
+	int part; /* the part that is read now */
 	uint8_t flags;
-	uint32_t n;      /* bytes of the part so far */
-	uint32_t length; /* of the extra field; the checksum as stored */
-	uint32_t crc;    /* of all bytes before the checksum */
+	uint32_t n; /* bytes of the part so far */
+	/* of the extra field; in the part PART_CRC the stored checksum */
+	uint32_t length;
+	uint32_t crc; /* of all bytes before the checksum */
 };
 
 /*
- * Take the bytes of the header from `*in`, which is advanced; `*ret_done`: that
- * was all of it.  -EBADMSG: no header, or damaged.
+ * Take bytes of the header from `*in`, which is advanced; `*ret_done` when the header is
+ * complete. -EBADMSG: no header, or damaged.
  */
 int gzip_header_read(struct gzip_header *h, const uint8_t **in, size_t *in_len,
 		     bool *ret_done, struct error *err) MUST_CHECK;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From which bytes of which layer the blocks are made.  Files have places in the device
- * by their extents, and parts of layers that they came from; both together are pieces of
- * the device.  A block that is the first with its bytes gives its pieces to the content.
+ * Finds from which bytes of which layer each block is made. A file's extents tell its places in
+ * the device, and file_part the parts of layers that it came from; both together give pieces of
+ * the device. Of blocks with equal bytes, the first one's pieces become places of the content.
  */
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 
 #define PLACE_LEN_MAX (1u << 30)
 
-/* A part of the device. */
+/* A part of the device, with the part of a layer that holds the same bytes. */
 struct device_piece {
 	uint64_t voff, len, plain;
 	uint32_t pack;
@@ -32,7 +32,7 @@ static int add_pieces(struct device_pieces *p, const struct file_part *part,
 
 	if (i->data != INODE_DATA_EXTENTS)
 		return 0;
-	/* The first extent that does not end before the part. */
+	/* Find the first extent that does not end before the part. */
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
@@ -71,7 +71,8 @@ static int places_compare(const void *a, const void *b)
 
 struct place_writer {
 	struct blockmap_writer *w;
-	struct content_place last; /* may grow; len 0: none */
+	/* place not yet written, as it may grow; len 0: none */
+	struct content_place last;
 };
 
 static int flush_place(struct place_writer *p, struct error *err)
@@ -97,8 +98,8 @@ static int put_place(struct place_writer *p, const struct content_place *now,
 	return rc;
 }
 
-/* The block's pieces from number `*at` on, which is moved to the first that is of use
- * to a later block. */
+/* Write the places of the block, from piece `*at` on, and move `*at` past the pieces that
+ * lie before the block. */
 static int put_block_places(struct place_writer *w,
 			    const struct device_pieces *p, size_t *at,
 			    const struct block *b, struct error *err)
@@ -113,7 +114,8 @@ static int put_block_places(struct place_writer *w,
 		uint64_t to = d->voff + d->len < end ? d->voff + d->len : end;
 		struct content_place now;
 
-		/* Files that are equal have one place in the device. */
+		/* Equal files have the same place in the device: these bytes were written
+		 * already. */
 		if (to <= pos)
 			continue;
 		if (d->voff > pos)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The last spans that were unpacked: blocks that lie in one span are mostly wanted soon
- * after each other, by several threads.  A span that is being loaded is loaded once,
- * but a reader never waits for whoever is less urgent, since that may be held up.
+ * The most recently unpacked spans: blocks of one span are mostly read soon after each other, by
+ * several threads. A span that is being loaded is not loaded twice, except that a reader never
+ * waits for a less urgent one, which may be held up.
  */
 #include "image/spans/span_cache.h"
 
@@ -14,22 +14,23 @@
 #include "common/cond.h"
 #include "common/mutex.h"
 
-#define NOBODY 0      /* owns rooms that were expelled */
-#define ROOMS_MAX 512 /* at hand; they are searched one by one */
+/* owner of rooms that were expelled, so that nobody finds them */
+#define NOBODY 0
+#define ROOMS_MAX 512 /* spans in memory; a search looks at each */
 
 struct cached_room {
 	struct span_room room;
 	TAILQ_ENTRY(cached_room) link;
 	uint64_t owner, key;
 	unsigned int uses;
-	/* By priority: how many claimed it, while it has no data. */
+	/* for each priority, the threads that are loading the span */
 	unsigned int loaders[SOURCE_COLD + 1];
 };
 
 TAILQ_HEAD(room_list, cached_room);
 
 struct span_cache {
-	pthread_mutex_t lock;   /* for all of it */
+	pthread_mutex_t lock;   /* least recently used first */
 	pthread_cond_t changed; /* a claim ended */
 	struct room_list rooms; /* used last at the end */
 	size_t n_rooms;
@@ -50,7 +51,7 @@ struct span_cache *span_cache_new(uint64_t max_bytes)
 	return c;
 }
 
-/* With the lock, as all static ones. */
+/* All static functions are called with the lock held. */
 static void room_remove(struct span_cache *c, struct cached_room *r)
 {
 	TAILQ_REMOVE(&c->rooms, r, link);
@@ -110,7 +111,7 @@ static struct span_room *room_use(struct span_cache *c, struct cached_room *r)
 	return &r->room;
 }
 
-/* Does anybody load it who is no less urgent? */
+/* Is the span being loaded by a reader that is at least as urgent? */
 static bool room_is_loaded(const struct cached_room *r,
 			   enum source_priority priority)
 {
@@ -120,7 +121,7 @@ static bool room_is_loaded(const struct cached_room *r,
 	return false;
 }
 
-/* Rooms that nobody uses go until there is room. */
+/* Free unused rooms, least recently used first, until the limit is met. */
 static void rooms_evict(struct span_cache *c)
 {
 	struct cached_room *r = TAILQ_FIRST(&c->rooms), *next;
@@ -162,7 +163,8 @@ enum span_claim span_cache_claim(struct span_cache *c, uint64_t owner,
 	} else if (r && room_is_loaded(r, priority)) {
 		claim = SPAN_AWAITED;
 	} else {
-		/* Without memory for a mark the span is loaded all the same. */
+		/* When there is no memory to note the claim, the caller loads the span all
+		 * the same. */
 		r = r ? r : room_new(c, owner, key);
 		if (r)
 			r->loaders[priority]++;
@@ -246,7 +248,8 @@ void span_cache_expel(struct span_cache *c, uint64_t owner, uint64_t key)
 	r = room_find(c, owner, key);
 	if (r && r->room.data) {
 		r->owner = NOBODY;
-		/* A thread that still loads it finds it no more, which ends its claim. */
+		/* A thread that is still loading the span does not find this room any more,
+		 * so its claim ends here. */
 		memset(r->loaders, 0, sizeof(r->loaders));
 		if (!r->uses)
 			room_remove(c, r);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Finds where gzip members can be entered: zlib stops between blocks of deflate, which
- * igzip cannot.  A block may refer to the 32 KiB before it, the window, but refers to
- * little of that: only the bytes that are used are kept, the others are zeros.
+ * Finds where the decoding of gzip members can begin: zlib can stop between blocks of deflate,
+ * which igzip cannot. A block may refer to the 32 KiB of output before it, the window, but
+ * refers to little of that: only the bytes that are used are kept, the others are zeros.
  *
- * Which are used is found by unpacking the first 32 KiB behind the place with three
- * windows instead: one whose bytes are the low halves of their own numbers, one of the
- * high halves, and one of the inverted low halves.  A byte of output that differs
- * between the first and the last comes from the window, and first and second together
- * say from where.  Behind 32 KiB nothing reaches the window but through what was copied
- * before.
+ * Which bytes are used is found by unpacking the first 32 KiB behind the place with three
+ * artificial windows: in the first each byte is the low half of its own index, in the second the
+ * high half, in the third the inverted low half. An output byte that differs between the first
+ * and the third comes from the window, and the first and second together tell the index. Behind
+ * 32 KiB of output, data can come from the window only through a copy in the output.
  */
 #include <errno.h>
 #include <isa-l/crc.h>
@@ -24,8 +23,9 @@
 #include "image/spans/span_set.h"
 
 #define WINDOW SPAN_WINDOW_BYTES
-#define INPUT_MAX (128 * KIB) /* looked at behind a place */
-#define TRAILER 8             /* bytes: checksum, length */
+/* stored bytes behind a place that are searched for uses of its window */
+#define INPUT_MAX (128 * KIB)
+#define TRAILER 8 /* bytes: checksum, length */
 
 enum member_part { MEMBER_NONE, MEMBER_HEADER, MEMBER_BLOCKS, MEMBER_TRAILER };
 
@@ -33,20 +33,22 @@ struct span_gzip {
 	struct span_set *set;
 	enum member_part part;
 	struct gzip_header header;
-	z_stream zlib;  /* of the blocks alone: its checksum is a slow one */
+	/* decodes the deflate blocks only, as zlib's checksum is slow */
+	z_stream zlib;
 	uint32_t crc;   /* of the member, so far */
-	uint64_t begin; /* unpacked byte that the member begins at */
+	uint64_t begin; /* unpacked offset at which the member begins */
 	uint8_t trailer[TRAILER];
 	size_t n_trailer;
-	uint64_t stored;   /* bytes used so far, of the layer */
-	uint64_t plain;    /* made */
-	uint8_t last_byte; /* that was used */
+	uint64_t stored;   /* stored bytes of the layer that were used so far */
+	uint64_t plain;    /* bytes unpacked so far */
+	uint8_t last_byte; /* the last stored byte that was used */
 
-	/* A place whose window is looked at when enough behind it was seen. */
+	/* A place at which decoding can begin; its window is searched once enough input
+	 * behind it was seen. */
 	bool has_place;
-	uint64_t place; /* its unpacked byte */
+	uint64_t place; /* its unpacked offset */
 	uint8_t bits;
-	struct buf input; /* stored bytes from there on */
+	struct buf input; /* stored bytes from the place on */
 	uint8_t window[WINDOW];
 	uint8_t sparse[WINDOW];
 };
@@ -76,8 +78,9 @@ void span_gzip_free(struct span_gzip *g)
 
 /* ----------------------------------------------------------------- windows --- */
 
-/* Up to WINDOW bytes behind the place, unpacked with `window`; returns how many.  All of
- * the input was unpacked by zlib, so a failure is igzip's, and then nothing is known. */
+/* Unpack up to WINDOW bytes behind the place, using `window`, and return how many came. zlib
+ * has unpacked all of the input before, so a failure is a weakness of igzip, and the uses stay
+ * unknown. */
 static size_t unpack_behind(const struct span_gzip *g, uint8_t *window,
 			    uint8_t *out)
 {
@@ -104,7 +107,7 @@ static size_t unpack_behind(const struct span_gzip *g, uint8_t *window,
 	return isal_inflate(s) ? 0 : WINDOW - s->avail_out;
 }
 
-/* Into `sparse` those bytes of the window that are used.  False: it is not known. */
+/* Copy the window's used bytes to `sparse`. False: unknown which are used. */
 static bool find_used(struct span_gzip *g)
 {
 	AUTO_FREE uint8_t *room = malloc((size_t)6 * WINDOW);
@@ -112,7 +115,7 @@ static bool find_used(struct span_gzip *g)
 	uint8_t *low, *high, *inverted, *a, *b, *c;
 	size_t n;
 
-	/* Igzip has to come as far as zlib did, or what it left out is not known. */
+	/* igzip must unpack as much as zlib did, else uses in the rest are unknown. */
 	want = want < WINDOW ? want : WINDOW;
 
 	if (!room || want == 0)
@@ -147,13 +150,14 @@ static int finish_span(struct span_gzip *g, struct error *err)
 	bool is_whole = g->input.len >= INPUT_MAX;
 
 	g->has_place = false;
-	/* The stream that follows the input could use more of it. */
+	/* The place may be too near the layer's end, or the search failed: then the stream
+	 * might use any byte, so the whole window is kept. */
 	if (is_whole || !find_used(g))
 		memcpy(g->sparse, g->window, WINDOW);
 	return span_set_keep_window(g->set, g->sparse, err);
 }
 
-/* A new place; the byte that it begins in, when it begins inside of one, was used. */
+/* Begin a new place. When it lies inside of a byte, that byte counts as used already. */
 static int begin_place(struct span_gzip *g, uint8_t bits, struct error *err)
 {
 	const struct span span = { .kind = SPAN_DEFLATE,
@@ -170,7 +174,7 @@ static int begin_place(struct span_gzip *g, uint8_t bits, struct error *err)
 	memset(g->window, 0, WINDOW);
 	if (inflateGetDictionary(&g->zlib, g->window, &n) != Z_OK)
 		return error_set(err, EIO, "zlib has no window");
-	/* Its end is what is next to the place. */
+	/* A short window belongs at the end of the buffer, next to the place. */
 	memmove(g->window + WINDOW - n, g->window, n);
 	memset(g->window, 0, WINDOW - n);
 	buf_reset(&g->input);
@@ -215,7 +219,7 @@ static int read_header(struct span_gzip *g, const uint8_t **in, size_t *in_len,
 	return span_set_enter(g->set, SPAN_DEFLATE, g->stored, g->plain, err);
 }
 
-/* Behind the last block. */
+/* Handle the end of a member's last deflate block. */
 static int end_blocks(struct span_gzip *g, struct error *err)
 {
 	int rc = g->has_place ? finish_span(g, err) : 0;
@@ -233,8 +237,9 @@ static int read_blocks(struct span_gzip *g, const uint8_t **in, size_t *in_len,
 {
 	z_stream *z = &g->zlib;
 	uint64_t due = span_set_due(g->set, g->plain);
-	/* Stopping at each block costs a copy of the window.  Without, zlib may pass
-	 * an end of a block where the output ends: so that ends before it matters. */
+	/* Stopping at each block costs a copy of the window, so it is done only near a place
+	 * that is due. Without stopping, zlib may pass a block's end unnoticed where the output
+	 * ends: harmless far from such a place. */
 	bool stops = due <= 1 && !g->has_place;
 	int rc, status;
 
@@ -259,7 +264,7 @@ static int read_blocks(struct span_gzip *g, const uint8_t **in, size_t *in_len,
 	*in_len = z->avail_in;
 	if (rc == 0 && status == Z_STREAM_END)
 		rc = end_blocks(g, err);
-	/* Between two blocks. */
+	/* zlib has stopped between two blocks: begin a place here. */
 	else if (rc == 0 && stops && (z->data_type & 128) &&
 		 !(z->data_type & 64) && span_set_due(g->set, g->plain) == 0)
 		rc = begin_place(g, z->data_type & 7, err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The layers of an image while they are read: where they can be entered, the windows
- * for that, and which parts of them are whose files'. */
+/* The layers of an image, while they are read: where their decoding can begin, the windows
+ * for that, and which file each part of a layer belongs to. */
 #include "image/spans/span_set.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 /* Unpacked bytes of a span that needs a window: docs/decisions/0026-index.md. */
 #define SPAN_BYTES (512 * KIB)
-/* ... of one that needs none. */
+/* Unpacked bytes of a span that needs no window. */
 #define SPAN_BYTES_LEAST (64 * KIB)
 #define WINDOW_LEVEL 3 /* of zstd */
 #define PARTS_MAX (16u << 20)
@@ -25,10 +25,10 @@ struct span_set {
 	size_t n_packs, cap_packs;
 	struct span *spans;
 	size_t n_spans, cap_spans;
-	uint32_t crc; /* of what the last span unpacks to, so far */
+	uint32_t crc; /* of the unpacked bytes of the last span, so far */
 	struct file_part *parts;
 	size_t n_parts, cap_parts;
-	int fd; /* of the windows */
+	int fd; /* file that the windows are written to */
 	uint64_t windows;
 	struct hasher *hash; /* of the windows */
 	ZSTD_CCtx *zstd;
@@ -178,7 +178,7 @@ int span_set_end_layer(struct span_set *s, uint64_t plain, struct error *err)
 				  .plain = plain };
 	const struct span *last = last_span(s);
 
-	/* Nothing was unpacked behind where it was entered last. */
+	/* Nothing was unpacked since the last span began, so it is dropped. */
 	if (last && last->plain == plain)
 		s->n_spans--;
 	return last_span(s) ? span_set_add(s, &end, err) : 0;

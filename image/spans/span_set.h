@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How the spans of a set are added; private to this folder. */
+/* Functions by which the decoders add spans to a set; private to this folder. */
 #ifndef BOOTSEER_IMAGE_SPANS_SPAN_SET_H
 #define BOOTSEER_IMAGE_SPANS_SPAN_SET_H
 
 #include "image/spans/spans.h"
 
-/* Unpacked bytes until another span is worth its window; 0: one is now. */
+/* Unpacked bytes until another span pays for its window; 0: begin one now. */
 uint64_t span_set_due(const struct span_set *s, uint64_t plain);
 
-/* Begin a span in the layer that is read.  -ENOTSUP as span_set_enter(). */
+/* Begin a span in the current layer. -ENOTSUP as span_set_enter(). */
 int span_set_add(struct span_set *s, const struct span *span,
 		 struct error *err) MUST_CHECK;
-/* ... and the SPAN_WINDOW_BYTES before it, before the next one begins. */
+/* Keep the window of the last span, the SPAN_WINDOW_BYTES before it; call it before the next
+ * span begins. */
 int span_set_keep_window(struct span_set *s, const uint8_t *window,
 			 struct error *err) MUST_CHECK;
 
@@ -25,9 +26,9 @@ struct file_part {
 };
 
 /*
- * Where the content of `first`, blocks in order of their place in the device, lies in
- * layers: written to `w`.  `parts` are of files that have their extents; what no part
- * covers is zeros.
+ * Write to `w` where in the layers the content of the blocks `first` lies; these are in order of
+ * their place in the device. `parts` are of files that have their extents. Bytes of the content
+ * that no part covers are zeros.
  */
 int places_write(const struct file_part *parts, size_t n_parts,
 		 const struct block *first, size_t n_first,

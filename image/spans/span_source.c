@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The content of an index map as a source.  A request is walked place by place; a span
- * that is not in memory is fetched together with those behind it that the request needs,
- * and unpacked as soon as its last byte is here.
+ * Makes the content of an index map readable as a source. A request is served place by place; a
+ * span that is not in memory is fetched together with the following spans that the request
+ * needs, and each is unpacked as soon as its last byte has arrived.
  *
- * A thread waits for another one's span only while it has claimed none, so that no two
- * wait for each other; and for a part of the windows, whose loader waits for nothing.
+ * A thread waits for a span of another thread only while it has claimed none itself, so no two
+ * threads wait for each other. It also waits for parts of the windows, whose loading waits for
+ * nothing.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,12 +18,15 @@
 #include "common/clock.h"
 #include "image/spans/span_cache.h"
 
-#define RUN_SPANS 24            /* fetched at once */
-#define RUN_BYTES (6 * MIB)     /* that they unpack to, but for the first */
-#define WINDOWS_PART (64 * KIB) /* of the windows that are read at once */
+#define RUN_SPANS 24 /* spans that are fetched together */
+/* limit of their unpacked size, not counting the first */
+#define RUN_BYTES (6 * MIB)
+/* bytes of the windows that are read together */
+#define WINDOWS_PART (64 * KIB)
 #define WINDOWS_KEY (UINT64_C(1) << 63)
 #define WAIT_TICK_NS (100 * NS_PER_MS)
-#define RUN_PLACES 1024 /* of the request that are looked at for it */
+/* places of the request that are searched for needed spans */
+#define RUN_PLACES 1024
 #define ZEROS 4096
 
 struct span_source {
@@ -33,18 +37,20 @@ struct span_source {
 	uint64_t owner;
 };
 
-/* A request. */
+/* The state of one request. */
 struct content_read {
 	struct span_source *s;
 	const struct source_req *req;
 	struct source_sink *sink;
 	uint64_t pos, end; /* of the content */
-	size_t place;      /* the first that does not end before pos */
+	size_t place;      /* first place that does not end before `pos` */
 
-	/* The spans that are fetched at once, or were. */
+	/* The run of spans that is fetched together, or was. */
 	size_t first, n_run;
-	struct span_room *rooms[RUN_SPANS]; /* those that are here */
-	struct span_room *extra; /* of a span that is none of them, or NULL */
+	/* of the run's spans that are in memory */
+	struct span_room *rooms[RUN_SPANS];
+	/* room of a span outside of the run, or NULL */
+	struct span_room *extra;
 	size_t extra_index;
 };
 
@@ -78,8 +84,8 @@ static int give_zeros(struct content_read *r, uint64_t to, struct error *err)
 }
 
 /*
- * Pass on what is at hand, in order.  `*ret_span`: the span that is missing; the map's
- * n_spans when all was passed on.
+ * Pass on the bytes whose spans are in memory, in order. `*ret_span` is the first missing span,
+ * or the map's n_spans when everything was passed on.
  */
 static int give_what_is_here(struct content_read *r, size_t *ret_span,
 			     struct error *err)
@@ -154,7 +160,7 @@ static int read_part(struct content_read *r, uint64_t key, uint64_t off,
 	return *ret ? 0 : error_nomem(err);
 }
 
-/* Until another thread's claim ended, or it is time to look again. */
+/* Wait until another thread's claim ended, or a short time has passed. */
 static int wait_for_claim(const struct content_read *r, uint64_t key,
 			  struct error *err)
 {
@@ -170,7 +176,7 @@ static int wait_for_claim(const struct content_read *r, uint64_t key,
 	return 0;
 }
 
-/* The part of the windows with number `part`. */
+/* Get part number `part` of the windows, loading it if needed. */
 static int open_windows_part(struct content_read *r, uint64_t part,
 			     struct span_room **ret, struct error *err)
 {
@@ -199,7 +205,7 @@ static int open_windows_part(struct content_read *r, uint64_t part,
 	}
 }
 
-/* The stored window of a span, from the one or two parts that it lies in. */
+/* Read the stored window of a span, from the one or two parts in which it lies. */
 static int read_window(struct content_read *r, const struct span *s,
 		       uint8_t *stored, struct error *err)
 {
@@ -222,7 +228,7 @@ static int read_window(struct content_read *r, const struct span *s,
 	return 0;
 }
 
-/* `*ret` NULL: the span needs none. */
+/* Load the window of a span; `*ret` is NULL when the span needs none. */
 static int load_window(struct content_read *r, size_t index, uint8_t *room,
 		       const uint8_t **ret, struct error *err)
 {
@@ -250,17 +256,17 @@ static int load_window(struct content_read *r, size_t index, uint8_t *room,
 
 /* --------------------------------------------------------------------- runs --- */
 
-/* Fetches the stored bytes of a run, and unpacks each span when they are here. */
+/* Receives the stored bytes of a run, and unpacks each span once its bytes have arrived. */
 struct span_run {
 	struct source_sink base;
 	struct content_read *r;
 	uint8_t *stored;
 	uint64_t off, len, filled;
-	size_t next;           /* span of the run that is unpacked next */
-	const uint8_t *window; /* of the first */
+	size_t next;           /* next span of the run to unpack */
+	const uint8_t *window; /* window of the first span */
 };
 
-/* Where its stored bytes end: the byte where the next begins belongs to both. */
+/* End of a span's stored bytes: the byte in which the next span begins belongs to both. */
 static uint64_t stored_end(const struct blockmap *m, size_t span)
 {
 	struct span next;
@@ -269,7 +275,8 @@ static uint64_t stored_end(const struct blockmap *m, size_t span)
 	return next.stored + (next.bits ? 1 : 0);
 }
 
-/* The window of a span that is not the run's first is the end of the one before. */
+/* The window of a span. For all but the first of the run, that is the end of the span
+ * before. */
 static const uint8_t *window_of(const struct span_run *k, const struct span *s)
 {
 	const struct span_room *before;
@@ -350,7 +357,7 @@ static int wrap_layer(const struct content_read *r, uint32_t pack, int rc,
 	return error_wrap(err, rc, "layer %s", text);
 }
 
-/* All of the run is claimed; ends these claims. */
+/* Load the run, whose spans are all claimed, and end the claims. */
 static int load_run(struct content_read *r, struct error *err)
 {
 	struct span_source *s = r->s;
@@ -388,7 +395,7 @@ static void rooms_give(struct content_read *r)
 	memset(r->rooms, 0, sizeof(r->rooms));
 }
 
-/* Which of the spans [first, first + RUN_SPANS) does the rest of the request need? */
+/* Bit mask of the spans [first, first + RUN_SPANS) that the rest of the request needs. */
 static uint32_t spans_needed(const struct content_read *r, size_t first)
 {
 	const struct blockmap *m = r->s->map;
@@ -415,7 +422,8 @@ static uint32_t spans_needed(const struct content_read *r, size_t first)
 	return needed;
 }
 
-/* Claim those behind the first, which is claimed, that are needed and go with it. */
+/* Extend the run, whose first span is claimed, by the following spans that are needed and
+ * lie near enough. */
 static void claim_run(struct content_read *r)
 {
 	struct span_source *s = r->s;
@@ -427,7 +435,8 @@ static void claim_run(struct content_read *r)
 		size_t i = r->first + r->n_run;
 		struct span_room *room = NULL;
 
-		/* The record that is needed is a span, so another one is behind it. */
+		/* Record i + 1 exists: the needed span i is no layer's end record, which
+		 * would be last. */
 		if (!(needed >> r->n_run & 1))
 			return;
 		blockmap_span(s->map, i + 1, &next);
@@ -443,7 +452,7 @@ static void claim_run(struct content_read *r)
 	}
 }
 
-/* Have the span at hand, or at least nobody else who loads it. */
+/* Load the span, unless it is in memory or another thread that is loading it was waited for. */
 static int load_span(struct content_read *r, size_t span, struct error *err)
 {
 	struct span_source *s = r->s;
@@ -480,8 +489,8 @@ static void expel_window(const struct content_read *r, size_t index)
 		span_cache_expel(r->s->cache, r->s->owner, WINDOWS_KEY | i);
 }
 
-/* Which of what the request was given is wrong is not known, when a digest of it is: all
- * of that is fetched anew when it is asked for again. */
+/* Expel all spans and windows that the request used, after a digest did not match: which of
+ * them is damaged is unknown, so the next request fetches all of them again. */
 static void expel_request(const struct content_read *r)
 {
 	const struct blockmap *m = r->s->map;
@@ -502,7 +511,7 @@ static void expel_request(const struct content_read *r)
 		b = blockmap_find_span(m, p.pack, p.plain + to);
 		for (a = blockmap_find_span(m, p.pack, p.plain + from); a <= b;
 		     a++) {
-			/* Most places of a request lie in one span. */
+			/* Most places of a request lie in the same span as the place before. */
 			if (a != last)
 				span_cache_expel(r->s->cache, r->s->owner, a);
 			last = a;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Decoders of a span's stored bytes.  Pure; their memory is bounded by the two buffers. */
+/* Unpacks the stored bytes of a span. Pure; uses no memory beyond the two buffers. */
 #include <errno.h>
 #include <isa-l/igzip_lib.h>
 #include <string.h>
@@ -16,11 +16,11 @@ static int refuse_short(struct error *err)
 			 "damaged: a span unpacks to less than it should");
 }
 
-/* The next member of those in the input, behind the trailer of the last one. */
+/* Begin the next gzip member in the input, behind the trailer of the last one. */
 static int begin_member(struct inflate_state *s, struct error *err)
 {
 	struct gzip_header header = { .n = 0 };
-	/* Whole bytes that were taken ahead. */
+	/* Whole bytes that igzip has read ahead are given back. */
 	size_t ahead =
 		s->read_in_length > 0 ? (size_t)s->read_in_length / 8 : 0;
 	const uint8_t *in = s->next_in - ahead;
@@ -66,7 +66,8 @@ static int unpack_deflate(const struct span *span, const uint8_t *window,
 			  const uint8_t *in, size_t in_len, uint8_t *out,
 			  size_t out_len, struct error *err)
 {
-	/* Not kept as a window, but what is behind it may refer to them. */
+	/* Passed before a span that keeps no window, since its stream may still refer to
+	 * these bytes. */
 	static const uint8_t zeros[SPAN_WINDOW_BYTES];
 	AUTO_FREE struct inflate_state *s = malloc(sizeof(*s));
 

@@ -28,10 +28,10 @@ struct block_table {
 	struct pack *packs;
 	size_t n_packs, cap_packs;
 	uint32_t *pack_table; /* as `table`, of twice cap_packs */
-	uint64_t seed;        /* of hash_of() */
+	uint64_t seed;        /* key of hash_of() */
 };
 
-/* Keyed: whoever may push chooses digests, also of what is not there. */
+/* Keyed hash: anybody who may push chooses the digests, and could choose colliding ones. */
 static size_t hash_of(const struct block_table *t, const struct digest *d)
 {
 	uint64_t h = t->seed;
@@ -81,7 +81,7 @@ static size_t pack_slot(const struct block_table *t, const uint32_t *table,
 	for (; table[at]; at = (at + 1) & (cap - 1)) {
 		const struct pack *have = &t->packs[table[at] - 1];
 
-		/* Packs of one digest may be named with several sizes, of which
+		/* Artifacts may name a pack of one digest with several sizes, of which only
 		 * one is right. */
 		if (digest_equal(&have->digest, &p->digest) &&
 		    have->size == p->size)
@@ -113,7 +113,7 @@ static int grow_packs(struct block_table *t, struct error *err)
 	return 0;
 }
 
-/* Number of a pack among those of all artifacts. */
+/* Find or add a pack; `*ret` is its number in the table. */
 static int add_pack(struct block_table *t, const struct pack *p, uint32_t *ret,
 		    struct error *err)
 {
@@ -131,7 +131,8 @@ static int add_pack(struct block_table *t, const struct pack *p, uint32_t *ret,
 	return 0;
 }
 
-/* A block of a map; of several places the one that is answered for is taken. */
+/* Add a block of a map. A block with several places gets the first, or the first that
+ * is_own. */
 static int add_block(struct block_table *t, const struct known_block *k,
 		     struct error *err)
 {
@@ -214,10 +215,10 @@ int block_table_add(struct block_table *t, struct oci_store *store,
 		rc = unpack_map(a, &stored, &data, err);
 	if (rc == 0)
 		rc = blockmap_open(data, a->map_size, &map, err);
-	/* Blocks in layers have no stored form of their own. */
+	/* Blocks of an index lie in layers, so there are no stored blocks to share. */
 	if (rc == 0 && blockmap_is_index(&map))
 		rc = error_set(err, ENOTSUP, "its blocks lie in layers");
-	/* A manifest has far fewer than a map could name. */
+	/* The numbers must agree: a manifest can name far fewer packs than a map. */
 	if (rc == 0 && map.n_packs != a->n_packs)
 		rc = error_set(err, EBADMSG,
 			       "a block map of other packs than its artifact");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where blocks of trees that are stored already lie, by digest: what a new tree can share
- * with them.  It says what block maps say, which are other people's words.  One thread
- * adds; then any may look.
+ * The places of blocks of trees that are stored already, by digest: a new tree can share these
+ * blocks. The places come from block maps that others wrote, so they may be wrong. One thread
+ * adds; after that any thread may search.
  */
 #ifndef BOOTSEER_IMAGE_WRITER_BLOCK_TABLE_H
 #define BOOTSEER_IMAGE_WRITER_BLOCK_TABLE_H
@@ -10,7 +10,7 @@
 #include "blockstore/blockstore.h"
 #include "image/artifact/artifact.h"
 
-#define BLOCK_TABLE_BLOCKS_MAX (1u << 20) /* remembered */
+#define BLOCK_TABLE_BLOCKS_MAX (1u << 20) /* blocks that are kept */
 #define BLOCK_TABLE_MAP_MAX (64u << 20) /* bytes of a block map; else -EFBIG */
 
 struct oci_store;
@@ -20,14 +20,16 @@ int block_table_new(struct block_table **ret, struct error *err) MUST_CHECK;
 void block_table_free(struct block_table *t);
 DEFINE_AUTO(block_table)
 
-/* Add the blocks of an artifact's map, as far as there is room.  Of several places of one
- * block the first is kept, but for one that is `is_own`: the caller answers for the map.
- *   -EBADMSG, -EINVAL, -ENOTSUP, -EFBIG, -ENOENT  it cannot be used */
+/* Add the blocks of an artifact's map, as far as there is room. When a block has several
+ * places, the first is kept, except that a place with `is_own` (the caller vouches for the map)
+ * replaces one without. //   -EBADMSG, -EINVAL, -ENOTSUP, -EFBIG, -ENOENT  the map cannot be
+ * used */
 int block_table_add(struct block_table *t, struct oci_store *store,
 		    const struct artifact *a, bool is_own,
 		    struct error *err) MUST_CHECK;
 
-/* False: there is none.  voff is not set, pack counts in block_table_pack(). */
+/* Find a block; false: there is none. ret->voff is not set, and ret->pack is a number for
+ * block_table_pack(). */
 bool block_table_find(const struct block_table *t, const struct digest *d,
 		      struct block *ret, bool *ret_is_own);
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Small files are gathered into groups; a group ends behind a file whose
- * content says so, so a changed file moves no cut but its own.  A larger file
- * is cut at page boundaries where the page before says so.  A file lies
- * contiguous in the device but for its holes.
+ * Small files are gathered into groups. A group ends behind a file whose content decides so:
+ * then a changed file moves no cut but its own. A larger file is cut at page boundaries, behind
+ * a page whose content decides so. A file lies contiguous in the device except for its holes.
  */
 #include "image/writer/chunker.h"
 
@@ -16,10 +15,9 @@
 #include "common/digest.h"
 
 #define PAGE 4096u
-#define GRAINS_MAX (UINT64_C(1) << 18) /* of a file */
+#define GRAINS_MAX (UINT64_C(1) << 18) /* grains in a file, at most */
 #define FILL_MAX (UINT64_C(64) << 30)  /* bytes of holes stored as zeros */
-#define SHARED_MAX \
-	(1u << 20) /* small files that others may turn out to equal */
+#define SHARED_MAX (1u << 20) /* small files that are kept to find equal ones */
 
 const struct chunk_params chunk_params = {
 	.name = "c1",
@@ -41,13 +39,13 @@ size_t chunk_buffer_size(const struct chunk_params *p)
 	return large > p->group_max ? large : p->group_max;
 }
 
-/* A small file whose place is known when its group is written. */
+/* A small file, whose place is set when its group is written. */
 struct group_member {
 	struct inode *inode;
 	uint64_t at; /* byte in the group */
 };
 
-/* A small file that is equal to one that came before. */
+/* A small file with the same content as an earlier one, `same`. */
 struct alias {
 	struct inode *inode, *same;
 };
@@ -68,16 +66,16 @@ struct chunker {
 	struct tree *tree;
 	struct spill *spill; /* or NULL */
 	struct chunk_sink *sink;
-	uint64_t cut;    /* page hashes below this are cuts */
+	uint64_t cut;    /* a page with a hash below this ends a block */
 	uint64_t voff;   /* next free byte of the device */
 	uint64_t filled; /* bytes of holes that became zeros */
 
-	struct inode *file; /* being fed */
+	struct inode *file; /* the file whose bytes are being added */
 	uint64_t grain;     /* its holes begin and end at multiples of it */
-	uint64_t pos;       /* bytes of it that are done */
-	uint8_t *small;     /* its bytes, when small or inline */
+	uint64_t pos;       /* bytes of the file that are done */
+	uint8_t *small;     /* the file's bytes, when it is small or inline */
 
-	uint8_t *block; /* of the larger file */
+	uint8_t *block; /* the open block of the larger file */
 	uint32_t n_block;
 	bool in_run;
 	struct file_run run;
@@ -205,7 +203,7 @@ static size_t shared_slot(const struct shared_file *set, size_t cap,
 	return at;
 }
 
-/* The file that came first with this content, or NULL: then `i` is it. */
+/* Find the first file with this content; NULL when `i` is the first. */
 static int chunker_share(struct chunker *c, const struct digest *d,
 			 struct inode *i, struct inode **ret, struct error *err)
 {
@@ -271,8 +269,8 @@ static int end_small(struct chunker *c, struct error *err)
 	memcpy(c->group + c->n_group, c->small, len);
 	memset(c->group + c->n_group + len, 0, padded - len);
 	c->n_group += padded;
-	/* Probability padded / group_avg: large files end a group sooner, so
-	 * groups are of like size whatever they hold. */
+	/* The probability of a cut is padded / group_avg: large files end a group sooner, so
+	 * groups get similar sizes whatever files they hold. */
 	if (get_le64(d.b) / padded < UINT64_MAX / c->p->group_avg)
 		return flush_group(c, err);
 	return 0;
@@ -330,14 +328,14 @@ static bool is_cut(const struct chunker *c)
 {
 	uint64_t rest = c->file->size - c->pos;
 
-	/* No last block that is tiny. */
+	/* Do not leave a tiny last block. */
 	if (c->n_block < c->p->min || (rest && rest < c->p->min))
 		return false;
 	return c->n_block >= c->p->max ||
 	       page_hash(c->block + c->n_block - PAGE) < c->cut;
 }
 
-/* Bytes that follow on what is there; NULL: zeros. */
+/* Append bytes to the current run; `data` NULL: zeros. */
 static int feed_run(struct chunker *c, const uint8_t *data, size_t len,
 		    struct error *err)
 {
@@ -374,7 +372,7 @@ static int feed_run(struct chunker *c, const uint8_t *data, size_t len,
 	return 0;
 }
 
-/* Pass over a hole of [pos, off): whole grains of it stay one. */
+/* Skip a hole of [pos, off): only whole grains of it stay a hole. */
 static int skip_hole(struct chunker *c, uint64_t off, struct error *err)
 {
 	uint64_t begin = off / c->grain * c->grain;
@@ -417,7 +415,7 @@ static int end_large(struct chunker *c, struct error *err)
 	uint64_t rest = i->size - c->pos;
 	int rc;
 
-	/* A hole at the end; the grain that data began stays whole. */
+	/* The file ends with a hole: fill the grain that the data began with zeros. */
 	if (c->in_run && rest) {
 		uint64_t fill = round_up(c->pos, c->grain) - c->pos;
 
@@ -435,7 +433,7 @@ static int end_large(struct chunker *c, struct error *err)
 	if (c->n_extents) {
 		size_t size = c->n_extents * sizeof(struct extent);
 
-		/* Many small holes make much metadata of little data. */
+		/* Many small holes make much metadata for little data, so that is bounded. */
 		if (tree_memory(c->tree) + size > TREE_MEMORY_MAX)
 			return error_set(err, E2BIG,
 					 "its holes make the image's metadata "
@@ -452,7 +450,8 @@ static int end_large(struct chunker *c, struct error *err)
 
 /* --------------------------------------------------------------- interface --- */
 
-/* docs/formats/chunking.md: the index of a file's chunks has a bound. */
+/* Size of a file's grains, so that the index of its chunks is bounded:
+ * docs/formats/chunking.md. */
 static uint64_t grain_of(uint64_t size)
 {
 	uint64_t grain = PAGE;

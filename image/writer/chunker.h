@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where files lie in the virtual data device and where that is cut into
- * blocks: docs/formats/chunking.md.  Pure: bytes in, blocks out, extents set.
+ * Decides where files lie in the virtual data device, and where that is cut into blocks:
+ * docs/formats/chunking.md. Pure: takes bytes, returns blocks, sets extents.
  */
 #ifndef BOOTSEER_IMAGE_WRITER_CHUNKER_H
 #define BOOTSEER_IMAGE_WRITER_CHUNKER_H
@@ -9,13 +9,13 @@
 #include "image/tree.h"
 #include "image/writer/spill.h"
 
-/* A named set of parameters.  A set never changes once it was released: blocks
- * of two versions meet only when both were cut alike. */
+/* A named set of parameters. A released set never changes: two versions of an image share
+ * blocks only when both were cut in the same way. */
 struct chunk_params {
 	const char *name;
 	uint32_t inline_max; /* files up to this lie in the metadata */
 	uint32_t small_max;  /* files up to this share blocks */
-	uint32_t group_avg;  /* bytes of a block of small files, wanted */
+	uint32_t group_avg;  /* bytes that a block of small files should have */
 	uint32_t group_max;
 	uint32_t min, avg, max; /* bytes of a block of a larger file */
 	int level;              /* of zstd */
@@ -29,8 +29,8 @@ extern const struct chunk_params chunk_params;
 size_t chunk_buffer_size(const struct chunk_params *p);
 
 /*
- * Takes the blocks in the order of their place in the device.  `put` may keep
- * `*buf` and then leaves another buffer of the same size in its place.
+ * Receives the blocks in the order of their place in the device. `put` may keep `*buf` if it
+ * puts another buffer of the same size in its place.
  */
 struct chunk_sink {
 	int (*put)(struct chunk_sink *sink, uint64_t voff, uint8_t **buf,
@@ -39,7 +39,8 @@ struct chunk_sink {
 
 struct chunker;
 
-/* All are borrowed.  `spill` keeps the bytes of inline files; NULL: the tree. */
+/* The arguments are borrowed. `spill` keeps the bytes of inline files; NULL: the tree keeps
+ * them. */
 int chunker_new(const struct chunk_params *params, struct tree *t,
 		struct spill *spill, struct chunk_sink *sink,
 		struct chunker **ret, struct error *err) MUST_CHECK;
@@ -47,9 +48,9 @@ void chunker_free(struct chunker *c);
 DEFINE_AUTO(chunker)
 
 /*
- * The bytes of one regular file, in ascending order; what is left out is a
- * hole.  Sets data, bytes or extents of the inode (extents of small files only
- * at chunker_finish()).
+ * Add the bytes of one regular file, in ascending order; ranges that are left out are holes.
+ * Sets data, bytes or extents of the inode (extents of small files only at chunker_finish()).
+ *
  *   -EINVAL  bytes out of order or past inode->size
  */
 int chunker_begin(struct chunker *c, struct inode *i,
@@ -58,7 +59,7 @@ int chunker_data(struct chunker *c, uint64_t off, const void *data, size_t len,
 		 struct error *err) MUST_CHECK;
 int chunker_end(struct chunker *c, struct error *err) MUST_CHECK;
 
-/* After the last file: the last blocks, and all extents. */
+/* Call it after the last file: passes on the last blocks, and sets all extents. */
 int chunker_finish(struct chunker *c, uint64_t *ret_device_size,
 		   struct error *err) MUST_CHECK;
 

@@ -10,10 +10,10 @@
 #include "image/writer/spill.h"
 #include "image/writer/zstd_blob.h"
 
-/* Bytes of metadata after which the memory of what went in is let go. */
+/* After so many bytes of metadata, the memory of the spilled file contents is released. */
 #define FORGET_EVERY (16 * MIB)
 
-/* The packs of the map, as descriptors in its order. */
+/* List the packs of the map as descriptors, in the map's order. */
 static int list_packs(const struct metadata *m, struct artifact *a,
 		      struct error *err)
 {
@@ -55,11 +55,12 @@ static int store_map(const struct metadata *m, struct artifact *a,
 	return 0;
 }
 
-/* An EROFS image on its way to its blob. */
+/* Passes an EROFS image to its blob as it is written. */
 struct metadata_stream {
 	struct zstd_blob *blob;
 	struct spill *spill;
-	uint64_t len; /* of the whole, known before the first byte */
+	/* length of the whole image, known before the first byte */
+	uint64_t len;
 	uint64_t done;
 };
 
@@ -74,7 +75,8 @@ static int metadata_put(void *arg, const void *data, size_t len,
 				 "its metadata has %llu bytes; %u is the most",
 				 (unsigned long long)s->len, ARTIFACT_META_MAX);
 	rc = zstd_blob_put(s->blob, s->len, data, len, err);
-	/* The bytes of tiny files were read meanwhile. */
+	/* The image's bytes include contents of tiny files, read from the spill: release
+	 * that memory. */
 	if (s->spill &&
 	    (s->done + len) / FORGET_EVERY != s->done / FORGET_EVERY)
 		spill_forget(s->spill);
@@ -97,7 +99,8 @@ static int store_image(const struct metadata *m, struct artifact *a,
 	struct zstd_blob_stored s;
 	int rc;
 
-	/* The same content has the same name, so it depends on that alone. */
+	/* The uuid depends on the content alone, so that the same content gives the same
+	 * image. */
 	memcpy(params.uuid, a->map_raw.b, sizeof(params.uuid));
 	rc = zstd_blob_new(m->temp_dir, m->level, &blob, err);
 	stream.blob = blob;

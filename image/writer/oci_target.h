@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An OCI registry, or a layout, takes the blobs of a stored tree. */
+/* Stores the blobs of a tree in an OCI registry or layout. */
 #ifndef BOOTSEER_IMAGE_WRITER_OCI_TARGET_H
 #define BOOTSEER_IMAGE_WRITER_OCI_TARGET_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The thread that finishes the oldest item writes it, and those behind it that are
- * ready. */
+/* Threads take items in order. The thread that finishes the oldest item writes it, and also
+ * the finished ones behind it. */
 #include "image/writer/ordered_pool.h"
 
 #include <errno.h>
@@ -22,8 +22,9 @@ struct ordered_pool {
 	pthread_cond_t moved;
 	struct pool_slot *slots;
 	size_t n_slots;
-	uint64_t head, next, tail; /* put, taken, written */
-	bool writing;              /* somebody is in write() */
+	/* counts of items: put, taken by threads, written */
+	uint64_t head, next, tail;
+	bool writing; /* a thread is in write() */
 	bool ending;
 	int rc;
 	struct error err;
@@ -39,7 +40,7 @@ static void ordered_pool_fail(struct ordered_pool *p, int rc,
 	pthread_cond_broadcast(&p->moved);
 }
 
-/* Write finished slots in order.  Holds the lock but while it writes. */
+/* Write finished slots in order. Called with the lock, which is released while it writes. */
 static void ordered_pool_drain(struct ordered_pool *p)
 {
 	while (!p->writing && p->rc == 0 && p->tail < p->next &&

@@ -14,7 +14,7 @@
 struct pack_writer {
 	const char *temp_dir;
 	struct pack_sizes sizes;
-	uint64_t closed; /* bytes of those that are */
+	uint64_t closed; /* bytes of the closed packs */
 	struct upload *upload;
 	int fd; /* of the open pack, or -1 */
 	uint64_t size;
@@ -68,7 +68,7 @@ static int close_pack(struct pack_writer *w, struct error *err)
 			  err);
 }
 
-/* Bytes after which the open pack is closed. */
+/* Size at which the open pack is closed. */
 static uint64_t end_of(const struct pack_writer *w)
 {
 	uint64_t end = w->closed / SHARE;

@@ -8,9 +8,9 @@
 struct upload;
 struct pack_writer;
 
-/* A pack ends at a quarter of what is in those before it, at `first` bytes at least and `max`
- * at most: so the first is stored while most is still to be made, and little is to be stored
- * when the last one is made. */
+/* A pack is closed when it has a quarter of the bytes of the packs before it, but at `first`
+ * bytes at the earliest and `max` at the latest. So the upload of the first pack begins early,
+ * and little is left to upload when the last one is complete. */
 struct pack_sizes {
 	uint64_t first; /* 0: `max` */
 	uint64_t max;
@@ -23,8 +23,8 @@ int pack_writer_new(const char *temp_dir, const struct pack_sizes *sizes,
 void pack_writer_free(struct pack_writer *w);
 DEFINE_AUTO(pack_writer)
 
-/* Append; says where it lies.  Waits when packs are stored slower than they
- * are made.  One thread at a time. */
+/* Append bytes to a pack; returns their place. Waits when packs are made faster than they
+ * are stored. One thread at a time. */
 int pack_writer_add(struct pack_writer *w, const void *data, uint32_t len,
 		    uint32_t *ret_pack, uint64_t *ret_off,
 		    struct error *err) MUST_CHECK;
@@ -32,7 +32,7 @@ int pack_writer_add(struct pack_writer *w, const void *data, uint32_t len,
 /* Close the last pack. */
 int pack_writer_finish(struct pack_writer *w, struct error *err) MUST_CHECK;
 
-/* All that were closed, in the order of their numbers. */
+/* All closed packs, in the order of their numbers. */
 const struct pack *pack_writer_packs(const struct pack_writer *w,
 				     size_t *ret_n);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The user's thread hashes each block and decides whether it is new, in order,
- * so that decision is the same whatever the threads do.  New ones go through an
- * ordered pool: threads compress them, and they are appended to packs in order.
+ * The user's thread hashes each block and decides, in order, whether it is new; so the decision
+ * does not depend on the threads. New blocks go through an ordered pool: its threads compress
+ * them, and they are appended to packs in order.
  */
 #include "image/writer/packer.h"
 
@@ -17,13 +17,12 @@
 #include "image/writer/dedup_index.h"
 #include "image/writer/ordered_pool.h"
 
-/* A block is stored raw unless compression saves this share of it: reading
- * raw is cheaper. */
+/* A block is stored raw unless compression saves 1/64 of it: reading raw is cheaper. */
 #define RAW_SHARE 64
-/* A map has this many entries at most: each takes 64 bytes. */
+/* Limit of a map's entries: each takes 64 bytes. */
 #define ENTRIES_MAX (BLOCKMAP_BYTES_MAX / 64u)
 
-/* A stored block: the place in a pack that blocks of the device refer to. */
+/* A stored block: its place in a pack. Several blocks of the device may refer to it. */
 struct stored_block {
 	struct digest digest;
 	uint64_t poff;
@@ -48,9 +47,11 @@ struct packer {
 	uint32_t *table; /* stored index + 1 by digest; open addressing */
 	size_t cap_table;
 	struct packer_stats stats;
-	uint64_t content; /* bytes of new blocks, when they lie in layers */
+	/* bytes of new blocks, when they lie in layers and are not stored */
+	uint64_t content;
 	size_t n_stored, cap_stored;
-	pthread_mutex_t lock; /* for the array, and all but the digests in it */
+	/* protects the array `stored`, except the digests in it */
+	pthread_mutex_t lock;
 	struct stored_block *stored;
 };
 
@@ -64,7 +65,7 @@ static void packer_worker_free(void *worker)
 	ZSTD_freeCCtx(worker);
 }
 
-/* out_len 0: raw. */
+/* Compress a block; out_len 0: store it raw. */
 static int packer_compress(void *arg, void *worker, struct ordered_pool_item *i,
 			   struct error *err)
 {
@@ -132,7 +133,7 @@ static int table_grow(struct packer *p, struct error *err)
 	return 0;
 }
 
-/* Take the block's place from an earlier image, if it has one. */
+/* Take the block's place from the dedup index, if that has the block. */
 static void find_old(struct packer *p, struct stored_block *st)
 {
 	struct block b;
@@ -149,7 +150,7 @@ static void find_old(struct packer *p, struct stored_block *st)
 	p->stats.old_bytes += b.csize;
 }
 
-/* A block that this image has not had yet. */
+/* Add a block that is new in this image. */
 static int add_stored(struct packer *p, struct stored_block *st, uint8_t **buf,
 		      struct error *err)
 {
@@ -262,7 +263,7 @@ struct chunk_sink *packer_sink(struct packer *p)
 	return &p->sink;
 }
 
-/* Index in the map of a pack, which is added when it is first referred to. */
+/* Numbers the packs of the map; a pack is added when the first block refers to it. */
 struct pack_numbers {
 	uint32_t *of_new, *of_old; /* map index + 1 */
 	size_t n_old;
@@ -313,7 +314,7 @@ static struct block block_of(const struct packer *p, size_t entry)
 			       .codec = st->codec };
 }
 
-/* The same of blocks that lie in layers. */
+/* Write the map of blocks that lie in layers and are not stored in packs. */
 static int write_index(struct packer *p, struct blockmap_writer *w,
 		       struct error *err)
 {
@@ -324,7 +325,8 @@ static int write_index(struct packer *p, struct blockmap_writer *w,
 	for (size_t i = 0; rc == 0 && i < p->n_entries; i++) {
 		struct block b = block_of(p, i);
 
-		/* They are numbered as they came. */
+		/* Stored blocks are numbered in the order in which they came, so number n is
+		 * seen first here. */
 		if (p->entries[i].stored == n)
 			first[n++] = b;
 		rc = blockmap_writer_block(w, &b, err);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Blocks in device order become entries of the block map and bytes of packs.
- * What is stored where depends on the blocks alone, never on the number of
- * threads that compress them.
+ * Turns blocks in device order into entries of the block map and bytes of packs. The result
+ * depends on the blocks alone, never on the number of threads that compress them.
  */
 #ifndef BOOTSEER_IMAGE_WRITER_PACKER_H
 #define BOOTSEER_IMAGE_WRITER_PACKER_H
@@ -23,17 +22,17 @@ struct packer_config {
 	struct dedup_index *index;         /* borrowed; may be NULL */
 	int level;                         /* of zstd; 0: that of `params` */
 	struct pack_sizes packs;           /* max 0: that of `params` */
-	struct span_set *spans; /* borrowed; as tree_writer_config's */
+	struct span_set *spans; /* borrowed; as in tree_writer_config */
 };
 
 struct packer;
 
 int packer_new(const struct packer_config *cfg, struct packer **ret,
 	       struct error *err) MUST_CHECK;
-void packer_free(struct packer *p); /* stops early what is under way */
+void packer_free(struct packer *p); /* also stops unfinished work */
 DEFINE_AUTO(packer)
 
-/* Where the chunker puts its blocks; borrowed. */
+/* Receives the chunker's blocks; borrowed. */
 struct chunk_sink *packer_sink(struct packer *p);
 
 struct packer_stats {
@@ -44,8 +43,8 @@ struct packer_stats {
 		old_bytes; /* stored size of distinct blocks found in `index` */
 };
 
-/* Close the last pack (what is still uploaded, upload_finish() waits for); the
- * encoded map is the caller's. */
+/* Close the last pack (uploads may still run: upload_finish() waits for them) and return the
+ * encoded map, which the caller owns. */
 int packer_finish(struct packer *p, uint64_t device_size, void **ret_map,
 		  size_t *ret_len, struct packer_stats *ret_stats,
 		  struct error *err) MUST_CHECK;

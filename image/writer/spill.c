@@ -11,15 +11,17 @@
 #include "common/fs.h"
 #include "common/temp_file.h"
 
-/* Mapped at once; what is put lies in one.  Mappings never move. */
+/* Bytes of the file that one mapping covers; contents never cross its end. Mappings never
+ * move. */
 #define SEGMENT (64 * MIB)
 #define SEGMENTS_MAX (SPILL_BYTES_MAX / SEGMENT)
 
 struct spill {
 	int fd;
-	uint64_t end; /* bytes that were put */
+	uint64_t end; /* bytes put so far */
 	uint64_t
-		written; /* of these, bytes in the file; the rest is in `buf` */
+		/* bytes of these that are in the file; the rest is in `buf` */
+		written;
 	uint8_t *segments[SEGMENTS_MAX];
 	size_t n_segments;
 	uint8_t buf[SPILL_ONE_MAX];
@@ -60,8 +62,8 @@ int spill_flush(struct spill *s, struct error *err)
 	return 0;
 }
 
-/* The file is as long as its mappings, so no read of them is beyond its end;
- * what was not written takes no room in it. */
+/* Map another segment. The file is extended first, so that no read of the mapping is beyond
+ * its end; unwritten parts take no room on the disk. */
 static int add_segment(struct spill *s, struct error *err)
 {
 	uint64_t at = s->n_segments * SEGMENT;

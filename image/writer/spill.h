@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Content of tiny files on its way to the metadata image: written to a nameless
- * file, read through a mapping of it, so that it takes no memory in between.
- * Not thread-safe.
+ * Holds contents of tiny files until the metadata image is written: in a nameless file that is
+ * read through a mapping, so that they take no memory in between. Not thread-safe.
  */
 #ifndef BOOTSEER_IMAGE_WRITER_SPILL_H
 #define BOOTSEER_IMAGE_WRITER_SPILL_H
@@ -20,7 +19,7 @@ struct spill;
 /* `dir` as for temp_file(). */
 int spill_new(const char *dir, struct spill **ret,
 	      struct error *err) MUST_CHECK;
-void spill_free(struct spill *s); /* and what was put */
+void spill_free(struct spill *s); /* frees the contents too */
 DEFINE_AUTO(spill)
 
 /* Keep `len` bytes.  They may be read at `*ret` after spill_flush(), until
@@ -29,7 +28,7 @@ int spill_put(struct spill *s, const void *data, size_t len,
 	      const uint8_t **ret, struct error *err) MUST_CHECK;
 int spill_flush(struct spill *s, struct error *err) MUST_CHECK;
 
-/* Let go of the memory that reading took; what was put stays. */
+/* Release the memory that reading took; the contents stay readable. */
 void spill_forget(struct spill *s);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "common/thread.h"
 
-#define QUEUE_MAX 2 /* blobs that wait on the disk */
+#define QUEUE_MAX 2 /* blobs on the disk that wait for upload */
 
 struct upload_blob {
 	struct digest digest;
@@ -23,7 +23,7 @@ struct upload {
 	pthread_cond_t moved;
 	struct upload_blob queue[QUEUE_MAX];
 	uint64_t head, tail;
-	bool ending; /* no more come */
+	bool ending; /* no more blobs will be added */
 	int rc;
 	struct error err;
 };
@@ -44,7 +44,7 @@ static void *upload_thread(void *arg)
 			break;
 		b = u->queue[u->tail++ % QUEUE_MAX];
 		pthread_cond_broadcast(&u->moved);
-		/* After a failure the rest is only taken away. */
+		/* After a failure the other blobs are only removed from the queue. */
 		rc = u->rc;
 		pthread_mutex_unlock(&u->lock);
 		if (rc == 0)

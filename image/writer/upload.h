@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blobs on their way to a store: a short queue and one thread. */
+/* Uploads blobs to a store: a short queue and one thread. */
 #ifndef BOOTSEER_IMAGE_WRITER_UPLOAD_H
 #define BOOTSEER_IMAGE_WRITER_UPLOAD_H
 
 #include "common/digest.h"
 #include "common/error.h"
 
-/* Takes a whole blob from offset 0 of `fd`, which it does not close. */
+/* Stores a whole blob, read from offset 0 of `fd`, which it does not close. */
 struct upload_target {
 	int (*store)(struct upload_target *t, const struct digest *d,
 		     uint64_t size, int fd, struct error *err);
@@ -16,15 +16,16 @@ struct upload;
 
 int upload_new(struct upload_target *t, struct upload **ret,
 	       struct error *err) MUST_CHECK;
-void upload_free(struct upload *u); /* stops after the blob under way */
+/* stops after the blob that is being stored */
+void upload_free(struct upload *u);
 DEFINE_AUTO(upload)
 
-/* Takes `fd`, also when it fails.  Waits while the queue is full; returns what
- * an earlier blob failed with. */
+/* Add a blob; takes over `fd`, also when it fails. Waits while the queue is full; returns
+ * the error of an earlier blob that failed. */
 int upload_put(struct upload *u, const struct digest *d, uint64_t size, int fd,
 	       struct error *err) MUST_CHECK;
 
-/* Wait until all are stored. */
+/* Wait until all blobs are stored. */
 int upload_finish(struct upload *u, struct error *err) MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Puts chunker, packer, upload and metadata together. */
+/* Combines chunker, packer, upload and metadata to store a tree. */
 #include "image/writer/writer.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "image/writer/spill.h"
 #include "image/writer/upload.h"
 
-/* Bytes that the tree may take with the places of its files in it. */
+/* Limit of the tree's memory once the places of its files are in it. */
 #define PLACES_MEMORY_MAX (UINT64_C(3) << 30)
 
 struct tree_writer {
@@ -107,7 +107,7 @@ int tree_writer_end(struct tree_writer *w, struct error *err)
 	return chunker_end(w->chunker, err);
 }
 
-/* The decoders' windows of the layers, a blob like a pack. */
+/* Store the decoders' windows of the layers as a blob like a pack. */
 static int store_windows(struct tree_writer *w, uint64_t *ret_bytes,
 			 struct error *err)
 {
@@ -123,7 +123,7 @@ static int store_windows(struct tree_writer *w, uint64_t *ret_bytes,
 	return upload_put(w->upload, &windows.digest, windows.size, fd, err);
 }
 
-/* The last blocks; of their packs some may be in the queue. */
+/* Make the last blocks and the map; some of the packs may still be in the queue. */
 static int finish_blocks(struct tree_writer *w, struct metadata *m,
 			 void **ret_map, struct packer_stats *ret,
 			 struct error *err)
@@ -143,8 +143,8 @@ static int finish_blocks(struct tree_writer *w, struct metadata *m,
 	return rc < 0 ? rc : spill_flush(w->spill, err);
 }
 
-/* With a target of their own packs are stored meanwhile; a single one takes one blob at a
- * time. */
+/* Store the metadata. Packs with a target of their own are stored at the same time; a common
+ * target takes one blob at a time, so then the packs are waited for first. */
 static int store_metadata(struct tree_writer *w, const struct metadata *m,
 			  struct artifact *a, struct error *err)
 {

@@ -9,7 +9,7 @@
 #include "common/temp_file.h"
 #include "image/writer/upload.h"
 
-/* Metadata is read in whole before a mount: worth the time. */
+/* A high level is worth its time: metadata is read whole before a mount. */
 #define LEVEL 12
 
 struct zstd_blob {
@@ -107,7 +107,8 @@ static int digest_part(int fd, uint64_t off, size_t len, void *room,
 	return digest_of(room, len, ret) < 0 ? error_nomem(err) : 0;
 }
 
-/* How many bytes a part has only the end of the blob tells: it is read again. */
+/* Compute the digests of the blob's parts by reading it again: the size of a part depends on
+ * the blob's length, known only at the end. */
 static int make_parts(const struct zstd_blob *b, struct parts *ret,
 		      struct error *err)
 {
