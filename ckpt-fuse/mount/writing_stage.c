@@ -435,7 +435,7 @@ int writing_extend(struct writing *w, uint64_t size, struct error *err)
 
 /* A plain object is staged whole, and dirty: no writer knows of it.  So is a small file that is
  * striped for its attributes alone, and may become plain with others, and one that a group has
- * written in smaller units than a writer has. */
+ * written in smaller units than a writer has.  What is staged already is newer than that. */
 static int stage_whole(struct writing *w, struct ckpt_file *f,
 		       struct error *err)
 {
@@ -453,12 +453,16 @@ static int stage_whole(struct writing *w, struct ckpt_file *f,
 		size_t len = size - at < WRITING_UNIT ? (size_t)(size - at)
 						      : STAGE_UNIT;
 
-		rc = writing_have_unit(w, at / WRITING_UNIT, len, &x, err);
-		if (rc == 0)
-			rc = ckpt_read(f, at, x->data, len, 0, err);
-		if (rc < 0)
-			break;
-		x->set = len;
+		x = unit_stage_find(&w->stage, at / WRITING_UNIT);
+		if (!x) {
+			rc = writing_have_unit(w, at / WRITING_UNIT, len, &x,
+					       err);
+			if (rc == 0)
+				rc = ckpt_read(f, at, x->data, len, 0, err);
+			if (rc < 0)
+				break;
+			x->set = len;
+		}
 		x->is_dirty = true;
 	}
 	w->is_staged_whole = rc == 0;

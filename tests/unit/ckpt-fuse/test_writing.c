@@ -129,6 +129,28 @@ Test(writing, goes_on_from_units_of_a_file_that_nodes_have_saved_together)
 	ckpt_close(f);
 }
 
+/* What is in memory is newer than what is stored. */
+Test(writing, of_one_unit_with_attributes_is_changed_after_a_commit)
+{
+	AUTO_BUF xattrs = BUF_INIT;
+	const struct xattr_change change = { .name = "user.a",
+					     .value = "1",
+					     .len = 1 };
+	const struct writing_options o = { .is_new = true };
+	struct error err = ERROR_INIT;
+	struct writing *w;
+
+	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0);
+	cr_assert_eq(writing_change_xattr(w, &change, &err), 0, "%s", err.msg);
+	put_bytes(w, "first");
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", "first", 5);
+	put_bytes(w, "second");
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", "second", 6);
+	writing_free(w);
+}
+
 /* Nothing is compared by tags here; memory is short, so that the write has to send. */
 Test(writing, that_another_has_replaced_does_not_go_on_behind_its_bytes)
 {
