@@ -11,8 +11,7 @@
 
 #define CKPT_PART_UNIT (4u << 20) /* bytes of a unit of such a file at most */
 #define CKPT_PART_CHUNK (1u << 20)
-/* Files up to this size may have smaller units, so that all nodes of a group write some: a mount
- * changes such a file by writing all of it anew. */
+/* Files up to this size have units of a chunk, so that all nodes of a group write some. */
 #define CKPT_PART_SMALL (64u << 20)
 /* Pieces of a file that all its parts have together at most: units in a row that lie in a row. */
 #define CKPT_PARTS_PIECES 65536u

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "ckpt-fuse/parts.h"
+
 void sending_init(struct sending *s, struct budget *b, struct pool *p)
 {
 	*s = (struct sending){ .budget = b, .pool = p };
@@ -90,11 +92,14 @@ static void sending_run(struct work *work)
 }
 
 int sending_begin(struct sending *s, struct object_store *store,
-		  const char *path, const struct ckpt_file *base,
+		  const char *path, const struct ckpt_file *base, size_t unit,
 		  struct error *err)
 {
-	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN,
-					      .base = base };
+	const struct ckpt_write_options o = {
+		.size = CKPT_SIZE_UNKNOWN,
+		.unit_chunks = (uint32_t)(unit / CKPT_PART_CHUNK),
+		.base = base,
+	};
 
 	s->rc = 0;
 	return ckpt_write_open(store, path, &o, &s->writer, err);

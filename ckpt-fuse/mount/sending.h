@@ -46,9 +46,9 @@ void sending_init(struct sending *s, struct budget *b, struct pool *p);
 /* Waits for what is on its way; without a commit nothing of it stays. */
 void sending_fini(struct sending *s);
 
-/* Have a writer of the file; `base`: see ckpt_write_options. */
+/* Have a writer of the file, in units of so many bytes; `base`: see ckpt_write_options. */
 int sending_begin(struct sending *s, struct object_store *store,
-		  const char *path, const struct ckpt_file *base,
+		  const char *path, const struct ckpt_file *base, size_t unit,
 		  struct error *err) MUST_CHECK;
 /* Have a segment of so many columns. */
 int sending_begin_segment(struct sending *s, uint32_t columns,

@@ -11,7 +11,7 @@
 
 void unit_stage_init(struct unit_stage *s, struct budget *b)
 {
-	*s = (struct unit_stage){ .budget = b };
+	*s = (struct unit_stage){ .budget = b, .unit = STAGE_UNIT };
 }
 
 void unit_stage_fini(struct unit_stage *s)
@@ -20,7 +20,7 @@ void unit_stage_fini(struct unit_stage *s)
 		budget_memory_free(s->budget, s->units[i].data,
 				   s->units[i].size);
 	free(s->units);
-	*s = (struct unit_stage){ .budget = s->budget };
+	unit_stage_init(s, s->budget);
 }
 
 /* Index of unit `u`, or of the first unit behind it when `u` is not staged. */
@@ -46,19 +46,19 @@ struct staged_unit *unit_stage_find(struct unit_stage *s, uint64_t u)
 	return i < s->n && s->units[i].u == u ? &s->units[i] : NULL;
 }
 
-static size_t size_for(uint64_t u, size_t need)
+static size_t size_for(const struct unit_stage *s, uint64_t u, size_t need)
 {
-	size_t size = u == 0 ? SIZE_MIN : STAGE_UNIT;
+	size_t size = u == 0 ? SIZE_MIN : s->unit;
 
 	while (size < need)
 		size *= 2;
-	return size < STAGE_UNIT ? size : STAGE_UNIT;
+	return size < s->unit ? size : s->unit;
 }
 
 size_t unit_stage_wants(struct unit_stage *s, uint64_t u, size_t need)
 {
 	const struct staged_unit *x = unit_stage_find(s, u);
-	size_t size = size_for(u, need);
+	size_t size = size_for(s, u, need);
 
 	if (!x)
 		return size;
@@ -89,7 +89,7 @@ int unit_stage_have(struct unit_stage *s, uint64_t u, size_t need,
 		    struct staged_unit **ret)
 {
 	struct staged_unit *x = unit_stage_find(s, u);
-	size_t size = size_for(u, need);
+	size_t size = size_for(s, u, need);
 	char *data;
 
 	if (x && size <= x->size) {
@@ -172,10 +172,10 @@ static void note_range(struct staged_unit *x, uint32_t from, uint32_t to)
 	x->n_written = x->n_written - n + 1;
 }
 
-bool staged_is_full(const struct staged_unit *x)
+bool staged_is_full(const struct unit_stage *s, const struct staged_unit *x)
 {
 	return x->n_written == 1 && x->written[0].from == 0 &&
-	       x->written[0].to == STAGE_UNIT;
+	       x->written[0].to == s->unit;
 }
 
 /* ------------------------------------------------------------------------- bytes --- */
@@ -203,7 +203,7 @@ void staged_write(struct unit_stage *s, struct staged_unit *x, size_t at,
 	x->used = ++s->clock;
 	x->is_dirty = true;
 	note_range(x, (uint32_t)at, (uint32_t)(at + len));
-	x->is_whole = x->is_whole || staged_is_full(x);
+	x->is_whole = x->is_whole || staged_is_full(s, x);
 }
 
 bool staged_has(const struct staged_unit *x, size_t at, size_t len)

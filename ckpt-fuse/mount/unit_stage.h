@@ -11,7 +11,7 @@
 
 #include "ckpt-fuse/mount/budget.h"
 
-#define STAGE_UNIT ((size_t)4 << 20)
+#define STAGE_UNIT ((size_t)4 << 20) /* of a file that begins here */
 #define STAGE_RANGES_MAX 16u
 
 struct stage_range {
@@ -34,6 +34,7 @@ struct staged_unit {
 
 struct unit_stage {
 	struct budget *budget; /* memory comes from there; its bytes do not */
+	size_t unit; /* bytes of a unit; it changes only while none is staged */
 	struct staged_unit *units; /* in their order */
 	size_t n, cap;
 	uint64_t clock;
@@ -68,7 +69,7 @@ void staged_read(const struct staged_unit *x, size_t at, void *data,
 /* The rest of the unit is what the store has of it, then zeros. */
 void staged_fill(struct staged_unit *x, const void *stored, size_t len);
 /* All of it was written: whoever writes a file forward is through with it. */
-bool staged_is_full(const struct staged_unit *x);
+bool staged_is_full(const struct unit_stage *s, const struct staged_unit *x);
 /* All of `len` bytes, which it has room for, mean something. */
 void staged_set_up_to(struct staged_unit *x, size_t len);
 

@@ -53,6 +53,8 @@ void writing_free(struct writing *w)
 	TAILQ_REMOVE(&w->all->list, w, link);
 	(void)pthread_mutex_unlock(&w->all->lock);
 	atomic_fetch_sub(&w->all->n, 1);
+	/* Another file that needs memory may be relieving this one. */
+	writing_unlock(writing_hold(w));
 	sending_fini(&w->sending);
 	writing_give_slots(w);
 	writing_drop_units(w, 0);
@@ -78,9 +80,9 @@ static void note_change(struct writing *w)
 }
 
 /* How many of the bytes lie in one unit? */
-static size_t piece_of(uint64_t off, size_t len)
+static size_t piece_of(const struct writing *w, uint64_t off, size_t len)
 {
-	const size_t left = STAGE_UNIT - (size_t)(off % WRITING_UNIT);
+	const size_t left = w->stage.unit - (size_t)(off % w->stage.unit);
 
 	return len < left ? len : left;
 }
@@ -91,7 +93,7 @@ static int write_pieces(struct writing *w, uint64_t off, const char *data,
 	int rc = writing_extend(w, off, err);
 
 	while (len && rc == 0) {
-		const size_t n = piece_of(off, len);
+		const size_t n = piece_of(w, off, len);
 
 		rc = writing_extend(w, off + n, err);
 		if (rc == 0)
@@ -147,6 +149,7 @@ static void forget_staged(struct writing *w)
 	if (w->sending.writer)
 		(void)!writing_end_sending(w, NULL, &ignored);
 	writing_drop_units(w, 0);
+	w->stage.unit = STAGE_UNIT;
 	writing_drop_reader(w);
 	w->is_staged_whole = false;
 }
@@ -182,7 +185,7 @@ static int truncate_to(struct writing *w, uint64_t size, struct error *err)
 		rc = writing_extend(w, size, err);
 	} else {
 		/* Bytes of the last unit behind the end are zeros when it grows again. */
-		const uint64_t n = (size + WRITING_UNIT - 1) / WRITING_UNIT;
+		const uint64_t n = (size + w->stage.unit - 1) / w->stage.unit;
 
 		rc = writing_have_map(w, err);
 		writing_drop_units(w, n);
@@ -297,8 +300,8 @@ static int64_t read_committed(struct writing *w, uint64_t off, char *dst,
 static int read_piece(struct writing *w, uint64_t off, char *dst, size_t len,
 		      struct error *err)
 {
-	const uint64_t u = off / WRITING_UNIT;
-	const size_t at = (size_t)(off % WRITING_UNIT);
+	const uint64_t u = off / w->stage.unit;
+	const size_t at = (size_t)(off % w->stage.unit);
 	struct staged_unit *x = unit_stage_find(&w->stage, u);
 	int rc = x ? 0 : writing_have_map(w, err);
 
@@ -310,7 +313,7 @@ static int read_piece(struct writing *w, uint64_t off, char *dst, size_t len,
 		return 0;
 	}
 	if (rc == 0 && !x) {
-		rc = writing_have_unit(w, u, STAGE_UNIT, &x, err);
+		rc = writing_have_unit(w, u, w->stage.unit, &x, err);
 		if (rc == 0)
 			x->is_whole = false;
 	}
@@ -333,7 +336,7 @@ static int64_t read_pieces(struct writing *w, uint64_t off, char *dst,
 	int rc = 0;
 
 	while (done < len && rc == 0) {
-		const size_t n = piece_of(off + done, len - done);
+		const size_t n = piece_of(w, off + done, len - done);
 
 		rc = read_piece(w, off + done, dst + done, n, err);
 		done += n;
@@ -347,11 +350,11 @@ static int64_t read_pieces(struct writing *w, uint64_t off, char *dst,
 static bool has_staged(struct writing *w, uint64_t off, size_t len)
 {
 	while (len) {
-		const size_t n = piece_of(off, len);
+		const size_t n = piece_of(w, off, len);
 		const struct staged_unit *x =
-			unit_stage_find(&w->stage, off / WRITING_UNIT);
+			unit_stage_find(&w->stage, off / w->stage.unit);
 
-		if (!x || !staged_has(x, (size_t)(off % WRITING_UNIT), n))
+		if (!x || !staged_has(x, (size_t)(off % w->stage.unit), n))
 			return false;
 		off += n;
 		len -= n;

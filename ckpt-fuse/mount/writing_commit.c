@@ -59,9 +59,9 @@ static int make_units_whole(struct writing *w, uint64_t *ret_n,
 /* The last of a file may be shorter than a unit, and is the last of its segment. */
 static size_t length_of(const struct writing *w, uint64_t u)
 {
-	uint64_t left = w->size - u * WRITING_UNIT;
+	uint64_t left = w->size - u * w->stage.unit;
 
-	return left < WRITING_UNIT ? (size_t)left : STAGE_UNIT;
+	return left < w->stage.unit ? (size_t)left : w->stage.unit;
 }
 
 /* A unit that began small has room for all that is sent of it; others stay. */
@@ -78,7 +78,7 @@ static int make_room(struct writing *w, struct error *err)
 /* A file of holes alone has one unit of zeros, which says which version it is. */
 static int have_any_unit(struct writing *w, struct error *err)
 {
-	const uint64_t last = (w->size - 1) / WRITING_UNIT;
+	const uint64_t last = (w->size - 1) / w->stage.unit;
 	int rc = 0;
 
 	if (!w->size || w->stage.n)
@@ -147,8 +147,8 @@ static int commit_striped(struct writing *w, struct ckpt_stat *ret,
 
 static int commit_once(struct writing *w, struct error *err)
 {
-	const bool is_plain =
-		w->is_staged_whole && w->size <= WRITING_UNIT && !w->xattrs.len;
+	const bool is_plain = w->is_staged_whole && w->size <= w->stage.unit &&
+			      !w->xattrs.len;
 	struct ckpt_stat st;
 	int rc;
 

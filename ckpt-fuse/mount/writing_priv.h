@@ -8,8 +8,6 @@
 #include "ckpt-fuse/mount/writing.h"
 #include "common/bytes.h"
 
-#define WRITING_UNIT ((uint64_t)STAGE_UNIT)
-
 struct writing {
 	TAILQ_ENTRY(writing) link; /* writings.lock */
 	struct writings *all;

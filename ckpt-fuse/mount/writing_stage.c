@@ -86,9 +86,10 @@ static bool wait_for(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 	return is_had;
 }
 
-/* As many columns as are free, and leave some to other files; the first is waited for.
- * -ENOBUFS */
-int writing_take_slots(struct writing *w, uint32_t most, struct error *err)
+/* As many columns as are free, and leave some to other files; the first is waited for until
+ * `deadline_ns`.  -ENOBUFS */
+static int take_slots(struct writing *w, uint32_t most, int64_t deadline_ns,
+		      struct error *err)
 {
 	struct writings *all = w->all;
 	unsigned int n = atomic_load(&all->n);
@@ -101,13 +102,17 @@ int writing_take_slots(struct writing *w, uint32_t most, struct error *err)
 			break;
 	if (share <= 1) {
 		share = 1;
-		if (!wait_for(&all->slots, 1,
-			      clock_now_ns() + all->patience_ns))
+		if (!wait_for(&all->slots, 1, deadline_ns))
 			return error_set(err, ENOBUFS, NO_MEMORY,
 					 " of the store");
 	}
 	w->n_slots = (uint32_t)share;
 	return 0;
+}
+
+int writing_take_slots(struct writing *w, uint32_t most, struct error *err)
+{
+	return take_slots(w, most, clock_now_ns() + w->all->patience_ns, err);
 }
 
 /* Number of columns for a segment of `units` units; 0 units: for a file that still grows. */
@@ -120,19 +125,26 @@ static uint32_t columns_of(const struct writing *w, uint64_t units)
 	return units && units < n ? (uint32_t)units : n;
 }
 
-int writing_begin_segment(struct writing *w, uint64_t units, struct error *err)
+static int begin_segment(struct writing *w, uint64_t units, int64_t deadline_ns,
+			 struct error *err)
 {
 	int rc = writing_have_writer(w, err);
 
 	if (rc < 0 || ckpt_writer_in_segment(w->sending.writer))
 		return rc;
-	rc = writing_take_slots(w, columns_of(w, units), err);
+	rc = take_slots(w, columns_of(w, units), deadline_ns, err);
 	if (rc < 0)
 		return rc;
 	rc = sending_begin_segment(&w->sending, w->n_slots, err);
 	if (rc < 0)
 		writing_give_slots(w);
 	return rc;
+}
+
+int writing_begin_segment(struct writing *w, uint64_t units, struct error *err)
+{
+	return begin_segment(w, units, clock_now_ns() + w->all->patience_ns,
+			     err);
 }
 
 int writing_end_sending(struct writing *w, struct ckpt_stat *ret,
@@ -163,10 +175,10 @@ static int send_unit(struct writing *w, struct staged_unit *x,
 
 	if (rc < 0)
 		return rc;
-	staged_set_up_to(x, STAGE_UNIT);
+	staged_set_up_to(x, w->stage.unit);
 	unit = *x;
 	unit_stage_take(&w->stage, x);
-	return sending_add(&w->sending, &unit, STAGE_UNIT, true, err);
+	return sending_add(&w->sending, &unit, w->stage.unit, true, err);
 }
 
 /* --------------------------------------------------------------------- memory --- */
@@ -174,13 +186,13 @@ static int send_unit(struct writing *w, struct staged_unit *x,
 /* Can it be dropped, or sent, for its place in a segment is as long as a unit is? */
 static bool can_leave(const struct writing *w, const struct staged_unit *x)
 {
-	return !x->is_dirty || (x->is_whole && x->size == STAGE_UNIT &&
-				(x->u + 1) * WRITING_UNIT <= w->size);
+	return !x->is_dirty || (x->is_whole && x->size == w->stage.unit &&
+				(x->u + 1) * w->stage.unit <= w->size);
 }
 
-static bool is_full(const struct staged_unit *x)
+static bool is_full(const struct writing *w, const struct staged_unit *x)
 {
-	return x->is_dirty && staged_is_full(x);
+	return x->is_dirty && staged_is_full(&w->stage, x);
 }
 
 static size_t count_full(const struct writing *w)
@@ -188,21 +200,29 @@ static size_t count_full(const struct writing *w)
 	size_t n = 0;
 
 	for (size_t i = 0; i < w->stage.n; i++)
-		n += is_full(&w->stage.units[i]);
+		n += is_full(w, &w->stage.units[i]);
 	return n;
+}
+
+enum unit_kind { UNIT_ANY, UNIT_FULL, UNIT_CLEAN };
+
+static bool is_kind(const struct writing *w, const struct staged_unit *x,
+		    enum unit_kind kind)
+{
+	return kind == UNIT_ANY ||
+	       (kind == UNIT_FULL ? is_full(w, x) : !x->is_dirty);
 }
 
 /* The one that was used longest ago; NULL: none can leave. */
 static struct staged_unit *find_oldest(struct writing *w, uint64_t keep,
-				       bool is_through)
+				       enum unit_kind kind)
 {
 	struct staged_unit *best = NULL;
 
 	for (size_t i = 0; i < w->stage.n; i++) {
 		struct staged_unit *x = &w->stage.units[i];
 
-		if (x->u == keep || !can_leave(w, x) ||
-		    (is_through && !is_full(x)))
+		if (x->u == keep || !can_leave(w, x) || !is_kind(w, x, kind))
 			continue;
 		if (!best || x->used < best->used)
 			best = x;
@@ -248,12 +268,12 @@ int writing_send_full(struct writing *w, struct error *err)
 	struct staged_unit *x;
 	int rc = 0;
 
-	while (rc == 0 && w->stage.n * WRITING_UNIT > tail &&
-	       count_full(w) * WRITING_UNIT > tail - WRITING_UNIT &&
-	       (x = find_oldest(w, WRITING_NO_UNIT, true)))
+	while (rc == 0 && w->stage.n * w->stage.unit > tail &&
+	       count_full(w) * w->stage.unit > tail - w->stage.unit &&
+	       (x = find_oldest(w, WRITING_NO_UNIT, UNIT_FULL)))
 		rc = leave_unit(w, x, err);
-	while (rc == 0 && w->stage.n * WRITING_UNIT > most) {
-		x = find_oldest(w, WRITING_NO_UNIT, false);
+	while (rc == 0 && w->stage.n * w->stage.unit > most) {
+		x = find_oldest(w, WRITING_NO_UNIT, UNIT_ANY);
 		if (x)
 			rc = leave_unit(w, x, err);
 		else if (!fill_oldest(w, WRITING_NO_UNIT, &rc, err))
@@ -262,16 +282,34 @@ int writing_send_full(struct writing *w, struct error *err)
 	return rc;
 }
 
-/* Files that are written have units staged, which can leave now.  None waits for columns. */
-static void relieve_others(struct writing *me)
+/* A unit leaves, if that waits for no columns.  When the rest of a unit cannot be read, it stays:
+ * nothing is lost. */
+static void relieve_file(struct writing *w)
+{
+	struct error err = ERROR_INIT;
+	struct staged_unit *x = find_oldest(w, WRITING_NO_UNIT, UNIT_ANY);
+	int rc;
+
+	if (!x && fill_oldest(w, WRITING_NO_UNIT, &rc, &err))
+		x = find_oldest(w, WRITING_NO_UNIT, UNIT_ANY);
+	if (x && x->is_dirty && begin_segment(w, 0, 0, &err) < 0)
+		x = find_oldest(w, WRITING_NO_UNIT, UNIT_CLEAN);
+	if (x)
+		(void)writing_lose(w, leave_unit(w, x, &err), &err);
+}
+
+/* Send units of other files that need not be read before and wait for no columns.  Returns the file
+ * that has most staged all the same, held; NULL: none has more than a unit. */
+static struct writing *relieve_others(struct writing *me)
 {
 	struct writings *all = me->all;
-	struct writing *w;
+	struct writing *w, *largest = NULL;
 	AUTO_UNLOCK held = mutex_hold(&all->lock);
 
 	TAILQ_FOREACH(w, &all->list, link)
 	{
 		struct error err = ERROR_INIT;
+		struct writing *other = w;
 		struct staged_unit *x;
 		int rc = 0;
 
@@ -279,10 +317,17 @@ static void relieve_others(struct writing *me)
 			continue;
 		while (rc == 0 && w->is_dirty && w->sending.writer &&
 		       ckpt_writer_in_segment(w->sending.writer) &&
-		       (x = find_oldest(w, WRITING_NO_UNIT, false)))
+		       (x = find_oldest(w, WRITING_NO_UNIT, UNIT_ANY)))
 			rc = writing_lose(w, leave_unit(w, x, &err), &err);
-		writing_unlock(w);
+		if (w->path && w->rc == 0 &&
+		    w->stage.n > (largest ? largest->stage.n : 1)) {
+			other = largest;
+			largest = w;
+		}
+		if (other)
+			writing_unlock(other);
 	}
+	return largest;
 }
 
 /* Take so many bytes of the mount's memory, also by sending what is whole, but for unit
@@ -296,7 +341,8 @@ static int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,
 
 	while (rc == 0 && !budget_take(all->budget, bytes)) {
 		int64_t until = clock_now_ns() + ASK_AGAIN_NS;
-		struct staged_unit *x = find_oldest(w, keep, false);
+		struct staged_unit *x = find_oldest(w, keep, UNIT_ANY);
+		struct writing *other;
 
 		if (x) {
 			rc = leave_unit(w, x, err);
@@ -305,7 +351,11 @@ static int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,
 		if (fill_oldest(w, keep, &rc, err) ||
 		    readings_shrink(all->readings))
 			continue;
-		relieve_others(w);
+		other = relieve_others(w);
+		if (other) {
+			relieve_file(other);
+			writing_unlock(other);
+		}
 		if (wait_for(all->budget, bytes,
 			     until < deadline ? until : deadline))
 			break;
@@ -360,8 +410,8 @@ int writing_fill(struct writing *w, struct staged_unit *x, struct error *err)
 int writing_stage_bytes(struct writing *w, uint64_t off, const char *data,
 			size_t len, struct error *err)
 {
-	const uint64_t u = off / WRITING_UNIT;
-	const size_t at = (size_t)(off % WRITING_UNIT);
+	const uint64_t u = off / w->stage.unit;
+	const size_t at = (size_t)(off % w->stage.unit);
 	struct staged_unit *x = unit_stage_find(&w->stage, u);
 	size_t stored = 0, need = at + len;
 	int rc = x ? 0 : writing_have_map(w, err);
@@ -372,7 +422,7 @@ int writing_stage_bytes(struct writing *w, uint64_t off, const char *data,
 		stored = ckpt_writer_stored(w->sending.writer, u);
 	/* Its other bytes come from the store, when they are needed. */
 	if (stored)
-		need = STAGE_UNIT;
+		need = w->stage.unit;
 	rc = writing_have_unit(w, u, need, &x, err);
 	if (rc < 0)
 		return rc;
@@ -389,8 +439,8 @@ int writing_stage_bytes(struct writing *w, uint64_t off, const char *data,
  * it was longer. */
 static int clear_behind(struct writing *w, struct error *err)
 {
-	const uint64_t u = w->size / WRITING_UNIT;
-	const size_t at = (size_t)(w->size % WRITING_UNIT);
+	const uint64_t u = w->size / w->stage.unit;
+	const size_t at = (size_t)(w->size % w->stage.unit);
 	struct staged_unit *x = unit_stage_find(&w->stage, u);
 	int rc = x && x->is_whole ? 0 : writing_have_map(w, err);
 	bool has_stored;
@@ -404,7 +454,7 @@ static int clear_behind(struct writing *w, struct error *err)
 	if (x ? x->set <= at && (x->is_whole || !has_stored) : !has_stored)
 		return 0;
 	if (!x) {
-		rc = writing_have_unit(w, u, STAGE_UNIT, &x, err);
+		rc = writing_have_unit(w, u, w->stage.unit, &x, err);
 		if (rc < 0)
 			return rc;
 		x->is_whole = false;
@@ -426,16 +476,16 @@ int writing_extend(struct writing *w, uint64_t size, struct error *err)
 				 " are the most",
 				 w->path ? w->path : "", size / (1024 * GIB),
 				 (uint64_t)CKPT_SIZE_MAX / (1024 * GIB));
-	if (size <= w->size || w->size % WRITING_UNIT == 0)
+	if (size <= w->size || w->size % w->stage.unit == 0)
 		return 0;
 	return clear_behind(w, err);
 }
 
 /* ------------------------------------------------ what it is opened with --- */
 
-/* A plain object is staged whole, and dirty: no writer knows of it.  So is a small file that is
- * striped for its attributes alone, and may become plain with others, and one that a group has
- * written in smaller units than a writer has.  What is staged already is newer than that. */
+/* A plain object is staged whole, and dirty: no writer knows of it.  So is a file of one unit that
+ * is striped for its attributes alone, and may become plain with others.  What is staged of that
+ * already is newer than the store's. */
 static int stage_whole(struct writing *w, struct ckpt_file *f,
 		       struct error *err)
 {
@@ -443,19 +493,18 @@ static int stage_whole(struct writing *w, struct ckpt_file *f,
 	struct staged_unit *x;
 	int rc = 0;
 
-	if (size > (ckpt_file_stat(f)->is_striped ? CKPT_PART_SMALL
-						  : w->all->tail_most))
+	if (size > w->all->tail_most)
 		return error_set(err, EOPNOTSUPP,
 				 "'%.200s' is a large object of others: it can "
 				 "be replaced, not changed",
 				 w->path);
-	for (uint64_t at = 0; at < size && rc == 0; at += WRITING_UNIT) {
-		size_t len = size - at < WRITING_UNIT ? (size_t)(size - at)
-						      : STAGE_UNIT;
+	for (uint64_t at = 0; at < size && rc == 0; at += w->stage.unit) {
+		size_t len = size - at < w->stage.unit ? (size_t)(size - at)
+						       : w->stage.unit;
 
-		x = unit_stage_find(&w->stage, at / WRITING_UNIT);
+		x = unit_stage_find(&w->stage, at / w->stage.unit);
 		if (!x) {
-			rc = writing_have_unit(w, at / WRITING_UNIT, len, &x,
+			rc = writing_have_unit(w, at / w->stage.unit, len, &x,
 					       err);
 			if (rc == 0)
 				rc = ckpt_read(f, at, x->data, len, 0, err);
@@ -471,15 +520,17 @@ static int stage_whole(struct writing *w, struct ckpt_file *f,
 	return rc;
 }
 
+/* A striped file goes on in the units that it has, so that a change stages those alone. */
 static int use_file(struct writing *w, struct ckpt_file *f, struct error *err)
 {
 	const struct ckpt_stat *st = ckpt_file_stat(f);
+	const uint64_t unit = ckpt_file_unit(f);
 
-	return st->is_striped && st->size > WRITING_UNIT &&
-			       ckpt_file_unit(f) == WRITING_UNIT
-		       ? sending_begin(&w->sending, w->all->store, w->path, f,
-				       err)
-		       : stage_whole(w, f, err);
+	if (!st->is_striped || st->size <= unit || unit > CKPT_PART_UNIT ||
+	    st->chunk_size != CKPT_PART_CHUNK)
+		return stage_whole(w, f, err);
+	w->stage.unit = unit;
+	return sending_begin(&w->sending, w->all->store, w->path, f, unit, err);
 }
 
 /* Is it the file that goes on here?  Its attributes may be others. */
@@ -519,7 +570,8 @@ int writing_have_writer(struct writing *w, struct error *err)
 		return rc;
 	/* A name is asked for; that of a removed file is never committed. */
 	rc = sending_begin(&w->sending, w->all->store,
-			   w->path ? w->path : "removed", NULL, err);
+			   w->path ? w->path : "removed", NULL, w->stage.unit,
+			   err);
 	if (rc == 0)
 		w->is_staged_whole = false;
 	return rc;

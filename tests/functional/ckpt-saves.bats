@@ -190,6 +190,35 @@ done_without() # I [WAIT]
 	done
 }
 
+changes() { "$BATS_TEST_DIRNAME/ckpt-changes.py" "$@" 3>&-; }
+
+# Files of 64 MiB that a group has saved are in units of 1 MiB.
+@test "eight programs change eight files of a group's at once, in the memory that a mount has" {
+	local M=$W/m1 changer
+
+	mount_nodes 1
+	changes save "$W/ranks1" 8 67100000
+	[ "$(ckpt stat f0 | jq .unit)" = 1048576 ]
+	changes change "$M" 8
+	(($(figure memory_peak) <= 256 << 20))
+	ckpt verify
+	(cd "$M" && sha256sum f?) >"$W/sums"
+	# What is killed before it closes loses nothing that is stored.
+	mkfifo "$W/go"
+	changes leave "$M" 8 >"$W/said" <"$W/go" &
+	changer=$!
+	exec 6>"$W/go"
+	wait_for said written
+	kill -9 "$(figure pid)"
+	wait_for is_restarted
+	echo >&6
+	exec 6>&-
+	wait_all "$changer"
+	(cd "$M" && sha256sum -c "$W/sums")
+	umount_nodes 1
+	ckpt verify
+}
+
 @test "a node that dies when the step is buffered is done without" {
 	bucket
 	done_without 1

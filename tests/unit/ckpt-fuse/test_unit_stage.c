@@ -114,9 +114,9 @@ Test(unit_stage, that_was_written_all_of_needs_no_fill)
 	const size_t half = STAGE_UNIT / 2;
 
 	staged_write(&stage, x, half, NULL, half);
-	cr_expect_not(staged_is_full(x));
+	cr_expect_not(staged_is_full(&stage, x));
 	staged_write(&stage, x, 0, NULL, half);
-	cr_expect(staged_is_full(x));
+	cr_expect(staged_is_full(&stage, x));
 	cr_expect(x->is_whole);
 }
 

@@ -8,6 +8,7 @@
 
 #include "ckpt-fuse/mount/writing.h"
 #include "ckpt_fixture.h"
+#include "common/clock.h"
 
 #define PATIENCE_NS (60 * INT64_C(1000000000))
 
@@ -106,10 +107,19 @@ static int write_at(struct writing *w, uint64_t off, uint64_t len)
 	return writing_write(w, off, data + off, len, &err);
 }
 
-/* A writer has larger ones: all of the file is stored anew. */
-Test(writing, goes_on_from_units_of_a_file_that_nodes_have_saved_together)
+static struct writing *open_again(const char *path)
 {
 	const struct writing_options o = { .is_new = false };
+	struct error err = ERROR_INIT;
+	struct writing *w;
+
+	cr_assert_eq(writing_new(&all, path, &o, &w, &err), 0, "%s", err.msg);
+	return w;
+}
+
+/* Its units are smaller than those of a file that begins here. */
+Test(writing, goes_on_in_units_of_a_file_that_nodes_have_saved_together)
+{
 	struct error err = ERROR_INIT;
 	struct ckpt_file *f;
 	struct writing *w;
@@ -117,16 +127,117 @@ Test(writing, goes_on_from_units_of_a_file_that_nodes_have_saved_together)
 	all.tail_most = UNIT;
 	put_by_parts("f", data, 5 * UNIT + 1000);
 	expect_file("f", data, 5 * UNIT + 1000);
-	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
-	cr_expect_eq(write_at(w, 5 * UNIT, UNIT), 0);
+	w = open_again("f");
 	data[UNIT + 7] ^= 1;
 	cr_expect_eq(write_at(w, UNIT + 7, 1), 0);
+	cr_expect_eq(budget.used, MIB);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", data, 5 * UNIT + 1000);
+	cr_expect_eq(write_at(w, 5 * UNIT, UNIT), 0);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	cr_expect_eq(writing_truncate(w, UNIT + 5, &err), 0, "%s", err.msg);
+	cr_expect_eq(writing_truncate(w, 5 * UNIT, &err), 0, "%s", err.msg);
+	cr_expect_eq(write_at(w, UNIT, 5 * UNIT), 0);
 	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
 	writing_free(w);
 	expect_file("f", data, 6 * UNIT);
 	f = open_file("f");
-	cr_expect_eq(ckpt_file_unit(f), UNIT);
+	cr_expect_eq(ckpt_file_unit(f), MIB);
 	ckpt_close(f);
+}
+
+/* After a cut the file may be one unit, and is staged whole when it is changed again. */
+Test(writing, of_small_units_is_cut_to_one_and_begins_anew)
+{
+	struct error err = ERROR_INIT;
+	struct writing *w;
+
+	put_by_parts("f", data, 3 * MIB + 5);
+	w = open_again("f");
+	cr_expect_eq(write_at(w, 0, MIB), 0);
+	cr_expect_eq(writing_truncate(w, 1000, &err), 0, "%s", err.msg);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", data, 1000);
+	cr_expect_eq(write_at(w, 1000, 2 * UNIT), 0);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", data, 2 * UNIT + 1000);
+	cr_expect_eq(writing_begin_anew(w, NULL, &err), 0, "%s", err.msg);
+	cr_expect_eq(write_at(w, 0, UNIT + 5), 0);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	expect_file("f", data, UNIT + 5);
+	writing_free(w);
+}
+
+/* Every file is open and changed in each of its units before the first one is committed. */
+Test(writing, of_small_units_leaves_memory_to_others_that_are_changed_at_once)
+{
+	enum { N_FILES = 5 };
+	const uint64_t size = 24 * MIB;
+	struct error err = ERROR_INIT;
+	struct writing *w[N_FILES];
+	char path[] = "f0";
+
+	all.patience_ns = NS_PER_S;
+	all.tail_most = UNIT;
+	for (unsigned int i = 0; i < N_FILES; i++) {
+		path[1] = (char)('0' + i);
+		put_by_parts(path, data, size);
+		w[i] = open_again(path);
+	}
+	for (unsigned int i = 0; i < N_FILES; i++)
+		for (uint64_t at = 0; at < size; at += MIB) {
+			cr_expect_eq(writing_write(w[i], at + i, "changed", 7,
+						   &err),
+				     0, "%s", err.msg);
+			cr_expect_eq(writing_write(w[i], at + MIB / 2, "so", 2,
+						   &err),
+				     0, "%s", err.msg);
+		}
+	for (unsigned int i = 0; i < N_FILES; i++) {
+		AUTO_FREE char *want = malloc(size);
+
+		cr_assert_not_null(want);
+		memcpy(want, data, size);
+		for (uint64_t at = 0; at < size; at += MIB) {
+			memcpy(want + at + i, "changed", 7);
+			memcpy(want + at + MIB / 2, "so", 2);
+		}
+		path[1] = (char)('0' + i);
+		expect_file(path, data, size);
+		cr_expect_eq(writing_commit(w[i], &err), 0, "%s", err.msg);
+		writing_free(w[i]);
+		expect_file(path, want, size);
+	}
+	cr_expect_leq(budget.peak, budget.most);
+}
+
+/* Units that were committed stay staged, in case they are written again. */
+Test(writing, that_is_idle_leaves_memory_of_what_is_stored_to_others)
+{
+	const struct writing_options o = { .is_new = true };
+	struct writing *idle, *w;
+	struct error err = ERROR_INIT;
+	uint64_t others;
+
+	cr_assert_eq(writing_new(&all, "f", &o, &idle, &err), 0);
+	cr_expect_eq(write_at(idle, 0, 6 * UNIT), 0);
+	cr_expect_eq(writing_commit(idle, &err), 0, "%s", err.msg);
+	others = budget.most - budget.used;
+	cr_assert(budget_take(&budget, others));
+	all.patience_ns = 0;
+	cr_assert_eq(writing_new(&all, "g", &o, &w, &err), 0);
+	cr_expect_eq(write_at(w, 0, UNIT), 0);
+	all.patience_ns = PATIENCE_NS;
+	cr_expect_eq(write_at(w, UNIT, 5 * UNIT), 0);
+	budget_give(&budget, others);
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	writing_free(w);
+	expect_file("g", data, 6 * UNIT);
+	data[5 * UNIT] ^= 1;
+	cr_expect_eq(write_at(idle, 5 * UNIT, 1), 0);
+	cr_expect_eq(writing_commit(idle, &err), 0, "%s", err.msg);
+	writing_free(idle);
+	expect_file("f", data, 6 * UNIT);
 }
 
 /* What is in memory is newer than what is stored. */
