@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The last look at the targets before anything gets its place in them.  Between the scan
- * that a key is of and the restore others may have worked there: another process of the
- * node that restores the same, or that runs the command.
+ * The last check of the targets before a restore changes them.  Other processes of the node may
+ * have changed them since the scan for the key: by restoring the same snapshot, or by running the
+ * command.
  */
 #include "envcache/base.h"
 
@@ -31,7 +31,7 @@ static const struct env_item *base_item(const struct env_key *k)
 	return NULL;
 }
 
-/* As the item of a key has it. */
+/* Does the digest equal the value in the key's item? */
 static bool is_value(const struct digest *base, const struct env_item *it)
 {
 	char text[DIGEST_STR_MAX];
@@ -63,7 +63,7 @@ int base_check(const struct env_snapshot *snap, const struct env_targets *t,
 	int rc = it ? env_scan_new(t, &now, err) : 0;
 
 	if (!it)
-		return 0; /* a process snapshot is of no base */
+		return 0; /* a process snapshot has no base */
 	if (rc == 0)
 		rc = env_scan_digest(now, t, &d, err);
 	if (rc == 0 && is_value(&d, it))
@@ -80,7 +80,7 @@ int base_check(const struct env_snapshot *snap, const struct env_targets *t,
 
 /* ------------------------------------------------------------------------- look --- */
 
-/* A look takes as long as that itself. */
+/* Results older than this are not used; a check takes about as long. */
 #define LOOK_OLD_NS NS_PER_S
 
 static void *base_look_main(void *arg)
@@ -95,7 +95,7 @@ static void *base_look_main(void *arg)
 void base_look_begin(struct base_look *l)
 {
 	l->err = (struct error)ERROR_INIT;
-	/* Without a thread base_look_end() looks itself. */
+	/* If no thread can be started, base_look_end() does the check itself. */
 	(void)!thread_start(&l->thread, base_look_main, l, NULL);
 }
 
@@ -107,7 +107,7 @@ void base_look_drop(struct base_look *l)
 int base_look_end(struct base_look *l, struct error *err)
 {
 	bool was_begun = l->thread.is_started;
-	/* From here on nothing is done but to wait for it. */
+	/* The only work after this time was waiting, so the result's age is measured to here. */
 	int64_t now = clock_now_ns();
 
 	base_look_drop(l);
@@ -134,7 +134,7 @@ void env_targets_release(struct env_hold *h)
 	free(h);
 }
 
-/* The target, or, where that is not there yet, the folder above in which it will be. */
+/* Open the target, or, if it does not exist yet, the nearest existing folder above it. */
 static int open_nearest(const char *path)
 {
 	AUTO_FREE char *at = strdup(path);
@@ -150,7 +150,8 @@ static int open_nearest(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A second descriptor of one folder would wait for the first. */
+/* Is the folder locked already?  A lock by a second descriptor would wait for the first for
+ * ever. */
 static bool is_held(const struct env_hold *h, int fd)
 {
 	struct stat st, is;
@@ -175,7 +176,7 @@ static int hold_one(struct env_hold *h, const char *path, int64_t deadline_ns,
 	}
 	h->fds[h->n++] = fd;
 	rc = stage_lock(fd, deadline_ns, err);
-	/* A file system that has no locks is no reason not to mount there. */
+	/* A file system without locks must not prevent a mount. */
 	return rc == -EBUSY ? error_wrap(err, rc, "'%.200s'", path) : 0;
 }
 

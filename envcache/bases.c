@@ -68,7 +68,7 @@ void env_base_of(const struct env_snapshot *snap, struct env_base *ret)
 	memcpy(ret->folder, snap->folder, sizeof(ret->folder));
 }
 
-/* Among equals the newer one stays before. */
+/* Insert a base into the list, sorted by common items; among equals the newer one comes first. */
 static void add_base(const struct env_snapshot *snap, size_t common,
 		     struct env_base ret[ENV_BASES_MAX],
 		     size_t commons[ENV_BASES_MAX], size_t *n)
@@ -114,7 +114,7 @@ int env_bases_choose(struct object_store *s, const struct env_key *key,
 
 /* ------------------------------------------------------------------- their blocks --- */
 
-/* Is the pack in the store, with the size that a manifest says, and may it be used? */
+/* Is the pack in the store, with the size in the manifest, and may it be used? */
 enum base_pack { BASE_PACK_UNKNOWN, BASE_PACK_YES, BASE_PACK_NO };
 
 struct bases {
@@ -122,10 +122,12 @@ struct bases {
 	struct object_store *store;
 	const struct env_digests *doomed, *bad;
 	struct block_table *table;
-	enum base_pack *presence; /* of each pack, as asked once */
-	struct block *used;       /* that the index gave */
+	enum base_pack *presence; /* of each pack, as found by its only
+	                           * request */
+	struct block *used;       /* blocks that a capture took from the
+	                           * index */
 	size_t n_used, cap_used;
-	atomic_bool *has_failed; /* of each pack, while they are checked */
+	atomic_bool *has_failed; /* of each pack, during the check */
 	struct block_source **packs;
 };
 
@@ -172,7 +174,7 @@ static void bases_pack(struct dedup_index *x, uint32_t pack, struct pack *ret)
 	*ret = *block_table_pack(b->table, pack);
 }
 
-/* Whatever is wrong with one: it is not needed. */
+/* Add the blocks of a base to the index.  Errors are ignored: no base is necessary. */
 static void add_base_of(struct bases *b, const struct env_base *base)
 {
 	AUTO(oci_store) blobs = NULL;
@@ -257,7 +259,7 @@ static int note_failed(void *arg, uint32_t pack, int rc)
 	return 0;
 }
 
-/* Open the packs that are used. A pack that cannot be opened is found out by its runs. */
+/* Open the packs that are used.  A pack that cannot be opened shows up when its blocks are read. */
 static int open_used(struct bases *b, struct error *err)
 {
 	size_t n = block_table_n_packs(b->table);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Capture of a command's changes to a store: scan again, find the differences, store the
- * tree and its contents as an image is stored, scan once more. Only if nothing moved
- * meanwhile does the snapshot appear, by one conditional write.
+ * Capture a command's changes: scan the targets again, find the differences, store tree and
+ * contents in the form of an image, and scan once more.  The snapshot is published, by one
+ * conditional write, only if nothing changed meanwhile.
  */
 #include <errno.h>
 #include <sched.h>
@@ -21,51 +21,55 @@
 #include "image/writer/writer.h"
 #include "objects/oci.h"
 
-#define ATTEMPTS 3        /* while a target changes */
-#define SHARED_ATTEMPTS 2 /* that found shared packs damaged or given up */
-/* A pack that is doomed in the meantime, or a blob that no index leads to, goes two days
- * later. */
+#define ATTEMPTS 3 /* if a target changes during the capture */
+/* attempts after shared packs turned out damaged or were removed */
+#define SHARED_ATTEMPTS 2
+/* Garbage collection removes unreferenced blobs and packs after two days; an attempt must end well
+ * before. */
 #define ATTEMPT_MAX_S (12 * 3600)
 #define READ_PIECE (1u << 20)
 #define JOBS_MAX 16
-#define READERS 4u /* enough for a file system far away; else they wait */
-/* The command's node waits for the capture, and level 5 takes twice the time of 3 for 4 %
- * fewer bytes. */
+#define READERS 4u /* enough for a remote file system; more would only wait */
+/* Compression level.  The node's command waits for the capture, and level 5 takes twice the time
+ * of level 3 for 4 % fewer bytes. */
 #define LEVEL 3
 /* Level 12 takes 3.6 times the time of 9 for 0.1 % fewer bytes of metadata. */
 #define META_LEVEL 9
-/* Bytes of packs: each is stored while the next is made; the first is ready soon, and
- * later ones are fewer. */
+/* Sizes of packs: each is stored while the next is made; a small first pack starts that early,
+ * large later ones keep their number low. */
 #define PACK_FIRST (4u << 20)
 #define PACK_BYTES (32u << 20)
 #define PROGRAM_MAX 200
-#define CHECKERS 4u /* threads that ask whether blobs are there */
+#define CHECKERS 4u /* threads that check whether blobs are stored */
 
-/* The targets, before and now, whose differences are captured. */
+/* The targets before and after the command, whose differences are captured. */
 struct capture {
 	const struct env_targets *targets;
 	const struct env_scan *before;
 	bool may_be_empty;
 };
 
-/* The place of the blobs, and the artifact that is made of them. */
+/* The folder of blobs, and the artifact that is made of them. */
 struct deposit {
 	struct object_store *store;
-	bool shares;            /* packs, with other snapshots of the store */
-	struct env_digests bad; /* packs that are not what they should be */
-	/* State of this attempt. */
-	struct oci_store *blobs; /* its folder */
+	bool shares;            /* packs may be shared with other snapshots
+	                         * of the store */
+	struct env_digests bad; /* packs with wrong content */
+	/* State of the present attempt. */
+	struct oci_store *blobs; /* folder of the artifact's blobs */
 	struct env_digests doomed;
 	struct shared_target packs;
 	struct bases *bases;
 	struct artifact artifact;
-	time_t begun_s;    /* CLOCK_BOOTTIME: a machine may sleep */
-	bool may_be_there; /* nobody knows whether the snapshot has appeared */
+	time_t begun_s;    /* CLOCK_BOOTTIME, which also counts the time
+	                    * that a machine sleeps */
+	bool may_be_there; /* the write's reply was lost, so the snapshot
+	                    * may be published */
 };
 
 /* ------------------------------------------------------------------------ contents --- */
 
-/* From the data at `*off` to the next hole. */
+/* Store the bytes from the data at `*off` to the next hole. */
 static int read_data(struct tree_writer *w, const struct env_entry *e, int fd,
 		     char *piece, uint64_t *off, struct error *err)
 {
@@ -94,7 +98,7 @@ static int read_data(struct tree_writer *w, const struct env_entry *e, int fd,
 	return rc;
 }
 
-/* Piece by piece, without its holes. */
+/* Store a file's content in pieces, skipping its holes. */
 static int store_pieces(struct tree_writer *w, const struct env_entry *e,
 			int fd, char *piece, struct error *err)
 {
@@ -191,7 +195,8 @@ static int store_tree(struct deposit *d, const struct changes *found,
 
 /* -------------------------------------------------------------------- the artifact --- */
 
-/* None is found before the index leads to it, so any may be there first. */
+/* The objects may be stored in any order: readers only find them through the index, which is
+ * last. */
 struct texts_put {
 	struct oci_store *store;
 	const struct buf *texts[2];
@@ -206,8 +211,8 @@ static int put_text(void *arg, unsigned int i, struct error *err)
 			     p->digests[i], err);
 }
 
-/* Config and manifest, as those of an image of one layer, which is called as the key;
- * nothing refers to it. */
+/* Store config and manifest in the form of an image with a single layer, whose chain id is the
+ * key. */
 static int store_texts(struct deposit *d, const struct digest *key,
 		       struct digest *ret_manifest, struct error *err)
 {
@@ -236,7 +241,7 @@ static int store_texts(struct deposit *d, const struct digest *key,
 				     err);
 }
 
-/* Bytes that the store did not have before. */
+/* Bytes of this snapshot that the store did not have before. */
 static uint64_t stored_bytes(const struct deposit *d)
 {
 	const struct artifact *a = &d->artifact;
@@ -249,7 +254,8 @@ static uint64_t stored_bytes(const struct deposit *d)
 	return n;
 }
 
-/* Where nothing changed, what the command is for lies elsewhere. */
+/* Refuse a snapshot without changes: the command must have changed something outside the
+ * targets. */
 static int check_changed(const struct capture *c, const struct changes *found,
 			 struct error *err)
 {
@@ -264,7 +270,7 @@ static int check_changed(const struct capture *c, const struct changes *found,
 				   "command install to another --target?");
 }
 
-/* The scan after, its differences, and the scan that says that nothing moved. */
+/* Scan, store the differences, and scan again to check that nothing changed meanwhile. */
 static int store_changes(const struct capture *c, struct deposit *d,
 			 struct env_snapshot *snap, struct error *err)
 {
@@ -307,7 +313,7 @@ static time_t boot_s(void)
 	return t.tv_sec;
 }
 
-/* Read what the capture needs of the store's other snapshots, of which one was passed over. */
+/* Read the store's other snapshots to share blocks with; `passed_over` is one more of them. */
 static int look_at_others(struct deposit *d, const struct env_key *key,
 			  const struct env_base *passed_over, struct error *err)
 {
@@ -346,7 +352,7 @@ static int check_some(void *arg, unsigned int from, struct error *err)
 	return rc;
 }
 
-/* Has somebody removed all that the key has meanwhile? */
+/* Check that nobody removed the key's blobs during the capture. */
 static int check_own(const struct deposit *d, const struct digest *manifest,
 		     struct error *err)
 {
@@ -370,7 +376,7 @@ static int check_own(const struct deposit *d, const struct digest *manifest,
 	return rc;
 }
 
-/* The moment before the snapshot appears. */
+/* Check everything just before the snapshot is published. */
 static int check_stored(const struct deposit *d, struct env_snapshot *snap,
 			struct error *err)
 {
@@ -433,15 +439,15 @@ static int try_capture(const struct capture *c, struct deposit *d,
 		rc = env_catalog_commit(catalog, snap, err);
 		d->may_be_there = rc < 0 && rc != -EEXIST;
 	}
-	/* Blobs that cannot be removed now are left to env_snapshot_remove(), or
-	 * env_gc(). */
+	/* If the blobs cannot be removed now, env_snapshot_remove() or env_gc() will do so
+	 * later. */
 	if (rc < 0 && !d->may_be_there)
 		(void)!env_blobs_remove(d->store, &snap->key.digest,
 					snap->folder, NULL);
 	return rc;
 }
 
-/* Would it be the same without the packs of others? */
+/* Would an attempt without shared packs fail as well? */
 static bool is_hopeless(int rc)
 {
 	static const int codes[] = { EEXIST,    ENOSPC,  ECONNREFUSED,
@@ -454,7 +460,7 @@ static bool is_hopeless(int rc)
 	return false;
 }
 
-/* Whatever comes of sharing, the last attempts are without. */
+/* Repeat the capture; after failures with shared packs, without sharing. */
 static int retry_capture(const struct capture *c, struct deposit *d,
 			 struct env_catalog *catalog, struct env_snapshot *snap,
 			 struct error *err)
@@ -516,7 +522,7 @@ static int copy_targets(const struct env_targets *from, struct env_targets *ret,
 	return 0;
 }
 
-/* The name of a program, which JSON can say. */
+/* A program's base name, as UTF-8 for JSON. */
 static char *printable_name(const char *name)
 {
 	const char *slash = strrchr(name, '/');

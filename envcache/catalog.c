@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The functions of catalog.h, whatever the kind. */
+/* The functions of catalog.h that are common to both kinds of catalogs. */
 #include <errno.h>
 
 #include "common/clock.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which snapshot a key has, whose turn it is to make one, and what is noted of snapshots:
- * one interface, two kinds.  The store by itself, by conditional writes; or
- * bootseer-registry, with tokens, beside the store.  docs/environments.md says what the
- * service is believed about: the snapshots are in the store either way.
+ * A catalog knows the snapshot of each key, whose turn it is to make one, and the marks on
+ * snapshots.  There are two kinds with one interface: the store alone, by conditional writes; or
+ * bootseer-registry, with tokens, beside the store.  The snapshots are in the store in both cases;
+ * docs/environments.md says what the service is trusted with.
  *
- * Functions block; one thread uses a catalog, but for the turn's own.  They fail as those
- * of objects/store.h, or as service_client_do() does.
+ * Functions block.  A catalog is used by one thread, besides the turn's own.  Errors are those of
+ * objects/store.h, or of service_client_do().
  */
 #ifndef BOOTSEER_ENVCACHE_CATALOG_H
 #define BOOTSEER_ENVCACHE_CATALOG_H
@@ -16,29 +16,29 @@
 struct env_catalog;
 struct service_client;
 
-/* `s` outlives it. */
+/* The catalog of a store alone; the store must outlive it. */
 int env_catalog_of_store(struct object_store *s, struct env_catalog **ret,
 			 struct error *err) MUST_CHECK;
 
 /* A service beside a store; all is borrowed, and outlives the catalog. */
 struct env_service {
 	struct service_client *client;
-	const char *repo; /* what the service calls the store:
-			   * env_service_repo() */
-	int64_t ttl_ms; /* a snapshot that is made expires after it; 0: never */
-	/* Told once when the service does not answer, and the store's own index is used
-	 * from then on. */
+	const char *repo; /* the store's name in the service, from
+	                   * env_service_repo() */
+	int64_t ttl_ms;   /* new snapshots expire after this time; 0: never */
+	/* Called once when the service does not answer; from then on the store's own index is
+	 * used. */
 	void (*is_away)(void *arg, const char *why);
-	/* Told when the service has a new snapshot and the store's index has it not; may
-	 * be NULL. */
+	/* Called when a new snapshot is in the service but could not be put into the store's
+	 * index; may be NULL. */
 	void (*is_unlisted)(void *arg, const char *why);
 	void *arg;
 };
 int env_catalog_of_service(struct object_store *s, const struct env_service *v,
 			   struct env_catalog **ret,
 			   struct error *err) MUST_CHECK;
-/* HOST/REPOSITORY of docker://, the URL of other stores; without options.  The caller's;
- * NULL: memory is short. */
+/* The store's name in the service: HOST/REPOSITORY of docker://, else the URL without options.
+ * The caller owns it; NULL: memory is short. */
 char *env_service_repo(const char *url);
 
 void env_catalog_free(struct env_catalog *c); /* NULL is allowed */
@@ -46,29 +46,29 @@ DEFINE_AUTO(env_catalog)
 
 struct object_store *env_catalog_store(const struct env_catalog *c);
 
-/* -ENOENT: there is none of this key. */
+/* Get the snapshot of a key.  -ENOENT: there is none. */
 int env_catalog_get(struct env_catalog *c, const struct digest *key,
 		    struct env_snapshot *ret, struct error *err) MUST_CHECK;
-/* Is it older than `ttl_ns` (0: there is no bound), and not pinned? */
+/* Is the snapshot older than `ttl_ns` (0: no bound) and not pinned? */
 bool env_catalog_is_over_age(struct env_catalog *c,
 			     const struct env_snapshot *snap, int64_t ttl_ns);
-/* 1: *ret is the snapshot of the key; 0: there is none, or one that is over age, which is
+/* Get a snapshot younger than `ttl_ns`. 1: *ret is it; 0: there is none, or it was too old and
  * passed over. */
 int env_catalog_get_fresh(struct env_catalog *c, const struct digest *key,
 			  int64_t ttl_ns, struct env_snapshot *ret,
 			  struct error *err) MUST_CHECK;
 int env_catalog_list(struct env_catalog *c, env_list_fn *fn, void *arg,
 		     struct error *err) MUST_CHECK;
-/* As env_key_find(). */
+/* Find the full key for its first digits; see env_key_find(). */
 int env_catalog_find(struct env_catalog *c, const char *text,
 		     struct digest *ret, struct error *err) MUST_CHECK;
-/* This snapshot will not do: env_catalog_get() and turns are as if there were none. */
+/* Ignore this snapshot from now on: env_catalog_get() and turns treat the key as having none. */
 int env_catalog_pass_over(struct env_catalog *c,
 			  const struct env_snapshot *snap,
 			  struct error *err) MUST_CHECK;
 int env_catalog_marks(struct env_catalog *c, const struct env_snapshot *snap,
 		      struct env_marks *ret, struct error *err) MUST_CHECK;
-/* -EBADMSG: it was found bad; says by whom. */
+/* -EBADMSG: the snapshot was marked bad; the message says by which host. */
 int env_catalog_check_bad(struct env_catalog *c,
 			  const struct env_snapshot *snap,
 			  struct error *err) MUST_CHECK;
@@ -78,28 +78,32 @@ int env_catalog_mark_bad(struct env_catalog *c, const struct env_snapshot *snap,
 /* Note that the snapshot was used at `now_ms`; a failure is ignored. */
 void env_catalog_touch(struct env_catalog *c, const struct env_snapshot *snap,
 		       int64_t now_ms);
-/* A service that does not answer is an error of these two. */
+/* Pin or unpin.  This and the next function fail if the service does not answer. */
 int env_catalog_pin(struct env_catalog *c, const struct digest *key,
 		    bool is_pinned, struct error *err) MUST_CHECK;
-/* -EBUSY: it is pinned, and stays. */
+/* Remove a snapshot.  -EBUSY: it is pinned. */
 int env_catalog_remove(struct env_catalog *c, const struct digest *key,
 		       struct error *err) MUST_CHECK;
 
 struct env_capture_options {
-	const char *program; /* for people: what made the changes */
-	/* No pack of it is another snapshot's, too: env_snapshot_remove() removes all
-	 * that only it may say. */
+	const char *program; /* name of the program that made the changes,
+	                      * for messages */
+	/* Store all packs in the snapshot's own folder, so that env_snapshot_remove() removes all
+	 * data. */
 	bool is_alone;
-	bool may_be_empty; /* it has more than what is in the targets: daemons */
-	/* The key's snapshot, in whose place this one is put unless another is there by now;
-	 * NULL: there is none.  Only the store's own catalog can. */
+	bool may_be_empty; /* allowed without changes in the targets, as it
+	                    * has more than those: a daemon's dump */
+	/* Replace this snapshot of the key, unless another replaced it meanwhile; NULL: the key
+	 * must have none.  Only for a store's own catalog. */
 	const struct env_snapshot *replaces;
 };
-/* Read how the targets are now, after the command, and keep what differs from
- * `before` (NULL: from nothing) as the snapshot of `key`: of its blocks those that the
- * store does not have in snapshots like it.
- *   -EEXIST   another captor was first; its snapshot is there
- *   -ENODATA  nothing differs: who restored it would not have what the command is for */
+/*
+ * Scan the targets after the command, and store their differences from `before` (NULL: all of
+ * them) as the snapshot of `key`.  Blocks that similar snapshots have in the store are not stored
+ * again.
+ *   -EEXIST   another process published a snapshot of this key first
+ *   -ENODATA  nothing differs, so a restore would not replace the command
+ */
 int env_capture(struct env_catalog *c, const struct env_key *key,
 		const struct env_targets *t, const struct env_scan *before,
 		const struct env_capture_options *opts,
@@ -111,30 +115,30 @@ int env_capture(struct env_catalog *c, const struct env_key *key,
 struct env_turn;
 
 enum env_turn_kind {
-	ENV_TURN_MINE,    /* run it, then end the turn */
-	ENV_TURN_MADE,    /* another made the snapshot meanwhile */
-	ENV_TURN_FAILED,  /* another's command failed meanwhile */
-	ENV_TURN_TIMEOUT, /* `deadline_ns` is over */
+	ENV_TURN_MINE,    /* run the command, then end the turn */
+	ENV_TURN_MADE,    /* another node made the snapshot meanwhile */
+	ENV_TURN_FAILED,  /* another node's command failed meanwhile */
+	ENV_TURN_TIMEOUT, /* `deadline_ns` has passed */
 };
 
 struct env_turn_options {
-	uint32_t ttl_ms; /* a turn that is not renewed for so long is lost */
+	uint32_t ttl_ms; /* a turn that is not renewed for this long is lost */
 	int64_t deadline_ns; /* CLOCK_MONOTONIC */
-	bool may_be_made;    /* a snapshot is no reason not to have the turn */
-	/* Called once, when another node has the turn: its "host:pid", or "" when that is
-	 * not known; may be NULL. */
+	bool may_be_made;    /* wait for the turn even if there is a snapshot */
+	/* Called once, if another node has the turn, with its "host:pid" ("": unknown); may be
+	 * NULL. */
 	void (*waits)(void *arg, const char *holder);
 	void *arg;
 };
 
-/* Wait for the turn, or for what makes it pointless.  With ENV_TURN_MINE a thread
- * renews it until env_turn_end(). */
+/* Wait for the turn, or until it is not needed any more.  With ENV_TURN_MINE a thread renews it
+ * until env_turn_end(). */
 int env_turn_take(struct env_catalog *c, const struct digest *key,
 		  const struct env_turn_options *opts,
 		  enum env_turn_kind *ret_kind, struct env_turn **ret,
 		  struct error *err) MUST_CHECK;
-/* Give it back and free it; `has_failed` tells those who wait that the command did.
- * NULL is allowed. */
+/* Release the turn and free it; `has_failed` tells waiting nodes that the command failed.  NULL is
+ * allowed. */
 void env_turn_end(struct env_turn *t, bool has_failed);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The interface of the kinds of catalogs. */
+/* The interface that each kind of catalog implements. */
 #ifndef BOOTSEER_ENVCACHE_CATALOG_PRIV_H
 #define BOOTSEER_ENVCACHE_CATALOG_PRIV_H
 
@@ -9,15 +9,15 @@
 
 #define ENV_OWNER_ROOM 200
 
-/* The right to make the snapshot of a key.  Any one thread at a time. */
+/* The right to make a key's snapshot.  Used by one thread at a time. */
 struct env_lease {
-	/* Another may have it by now: its holder learns so at the commit. */
+	/* Renew the lease.  If another node has got it meanwhile, the commit fails. */
 	void (*renew)(struct env_lease *l);
-	/* Give it back and free it. */
+	/* Release the lease and free it. */
 	void (*end)(struct env_lease *l, bool has_failed);
 };
 
-/* The functions of a kind of catalog, those of catalog.h of the same names. */
+/* Functions of a kind of catalog; see the functions of the same names in catalog.h. */
 struct env_catalog_ops {
 	int (*get)(struct env_catalog *c, const struct digest *key,
 		   struct env_snapshot *ret, struct error *err);
@@ -27,7 +27,7 @@ struct env_catalog_ops {
 		    struct error *err);
 	int (*pass_over)(struct env_catalog *c, const struct env_snapshot *snap,
 			 struct error *err);
-	/* With `is_bad_alone` nothing else need be asked. */
+	/* With `is_bad_alone` only is_bad and bad_why are needed. */
 	int (*marks)(struct env_catalog *c, const struct env_snapshot *snap,
 		     bool is_bad_alone, struct env_marks *ret,
 		     struct error *err);
@@ -39,12 +39,12 @@ struct env_catalog_ops {
 		   bool is_pinned, struct error *err);
 	int (*remove)(struct env_catalog *c, const struct digest *key,
 		      struct error *err);
-	/* Make a snapshot appear whose blobs are in the store.  -EEXIST: another captor
-	 * was first, and nothing refers to these blobs; after any other failure something
-	 * may, as an answer can be lost. */
+	/* Publish a snapshot whose blobs are stored.  -EEXIST: another process was first, and
+	 * nothing refers to these blobs; after other errors something may, as a reply can be
+	 * lost. */
 	int (*commit)(struct env_catalog *c, const struct env_snapshot *snap,
 		      struct error *err);
-	/* Wait for the lease; `owner` is for people.  With ENV_TURN_MINE it is in *ret. */
+	/* Wait for the lease; `owner` is shown to users.  With ENV_TURN_MINE, *ret is the lease. */
 	int (*take)(struct env_catalog *c, const struct digest *key,
 		    const char *owner, const struct env_turn_options *opts,
 		    enum env_turn_kind *ret_kind, struct env_lease **ret,
@@ -56,11 +56,11 @@ struct env_catalog_ops {
 struct env_catalog {
 	const struct env_catalog_ops *ops;
 	struct object_store *store; /* borrowed */
-	/* A snapshot that was passed over: the next one has much in common with it, and
-	 * its index may be gone. */
+	/* A snapshot that was passed over.  The next snapshot probably shares many blocks with it,
+	 * but may not find it by the index. */
 	struct env_base passed_over;
 	bool has_passed_over;
-	/* Tag of the index that the next commit replaces; NULL: there is none. */
+	/* Tag of the index that the next commit replaces; NULL: none. */
 	const char *replaces;
 };
 

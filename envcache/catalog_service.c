@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The catalog that bootseer-registry keeps beside a store.  The service says which capture
- * a key has, and the digest of the text that describes it, which is a blob among the
- * capture's others: whoever may only write to the store cannot have another one believed.
- * The store's own index is written, too, for nodes without the service.  When the service
- * does not answer, that is used from then on; what it refuses is not done.
+ * The catalog that bootseer-registry keeps beside a store.  The service knows each key's capture
+ * and the digest of its description, which is a blob of the capture; so a mere writer to the store
+ * cannot forge a snapshot.  The store's own index is written too, for nodes without the service.
+ * If the service does not answer, that index is used from then on; a refusal by the service is
+ * final.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,18 +18,20 @@
 #include "net/service_client.h"
 
 #define HOUR_MS INT64_C(3600000)
-#define PATIENT_LOOKS 8 /* then a waiter asks less often */
-#define LAZY 4          /* so much less */
-#define COMMITS 3 /* of an index that the service has, to the store's own */
+#define PATIENT_LOOKS 8 /* after so many requests a waiter asks less often */
+#define LAZY 4          /* by this factor */
+/* attempts to write a published index to the store's own catalog */
+#define COMMITS 3
 
 struct service_catalog {
 	struct env_catalog base;
-	struct env_catalog *store; /* the store's own */
+	struct env_catalog *store; /* catalog of the store alone */
 	struct env_service service;
 	struct env_calls calls;
 	bool is_away;
-	char passed_over[ENV_CAPTURE_ROOM]; /* a capture, or "" */
-	uint64_t generation; /* of the lease that is held; 0: none */
+	char passed_over[ENV_CAPTURE_ROOM]; /* a capture that is ignored;
+	                                     * "": none */
+	uint64_t generation;                /* of the lease held now; 0: none */
 };
 
 static struct service_catalog *service_of(struct env_catalog *c)
@@ -37,15 +39,15 @@ static struct service_catalog *service_of(struct env_catalog *c)
 	return container_of(c, struct service_catalog, base);
 }
 
-/* Is it an answer: "no"?  Any other failure is none, also that of a service which is too
- * old to know of environments. */
+/* Has the service refused the request?  Other failures count as no answer, also those of a service
+ * too old to know environments. */
 static bool is_refusal(int rc)
 {
 	return rc == -EACCES || rc == -EINVAL || rc == -EFBIG ||
 	       rc == -EREMOTEIO || rc == -ENOMEM;
 }
 
-/* Did the service itself fail? Then the store's own index is used from now on. */
+/* Did the service fail?  Then the store's own index is used from now on. */
 static bool go_without(struct service_catalog *s, int rc,
 		       const struct error *err)
 {
@@ -85,7 +87,7 @@ static int check_text(const struct env_said *said, const char *text, size_t len,
 				   "is not the one that the service knows");
 }
 
-/* The snapshot of which the service speaks.  -ENOENT: the store has not got it. */
+/* Read the snapshot that the service named.  -ENOENT: the store does not have it. */
 static int read_said(struct service_catalog *s, const struct env_said *said,
 		     struct env_snapshot *ret, struct error *err)
 {
@@ -132,7 +134,7 @@ static int service_get(struct env_catalog *c, const struct digest *key,
 	if (!said.has_snapshot || strcmp(said.capture, s->passed_over) == 0)
 		return error_set(err, ENOENT, "there is no such snapshot");
 	rc = read_said(s, &said, ret, err);
-	/* Its blobs were removed without the service: another is made in its place. */
+	/* Its blobs were removed without the service, so a new one is to be made: ignore it. */
 	if (rc == -ENOENT)
 		memcpy(s->passed_over, said.capture, ENV_CAPTURE_ROOM);
 	return rc;
@@ -145,7 +147,7 @@ struct service_listing {
 	env_list_fn *fn;
 	void *arg;
 	bool is_begun;
-	bool has_failed; /* what was told, and not the service */
+	bool has_failed; /* the callback failed, not the service */
 };
 
 static int list_said(void *arg, const struct env_said *said, struct error *err)
@@ -176,7 +178,7 @@ static int service_list(struct env_catalog *c, env_list_fn *fn, void *arg,
 	if (s->is_away)
 		return env_catalog_list(s->store, fn, arg, err);
 	rc = env_calls_list(&s->calls, "", list_said, &l, err);
-	/* Nothing is told twice. */
+	/* Only if no snapshot was listed yet, so that none is listed twice. */
 	if (!l.is_begun && !l.has_failed && go_without(s, rc, err))
 		return env_catalog_list(s->store, fn, arg, err);
 	return rc;
@@ -219,7 +221,7 @@ static int service_find(struct env_catalog *c, const char *text,
 				 "%u snapshots have a key that begins with "
 				 "%.64s: give more of it",
 				 f.n, hex);
-	/* Snapshots that nodes made without the service are not known to it. */
+	/* Snapshots that nodes made without the service are only in the store's index. */
 	if (f.n == 0)
 		return env_catalog_find(s->store, text, ret, err);
 	*ret = f.found;
@@ -235,7 +237,7 @@ static int service_pass_over(struct env_catalog *c,
 
 	if (s->is_away)
 		return env_catalog_pass_over(s->store, snap, err);
-	/* The snapshot stays until there is another, which is published in its place. */
+	/* The snapshot stays until a new one is published in its place. */
 	memcpy(s->passed_over, snap->folder, ENV_CAPTURE_ROOM);
 	return 0;
 }
@@ -252,7 +254,7 @@ static int service_marks(struct env_catalog *c, const struct env_snapshot *snap,
 	return 0;
 }
 
-/* Marks are put into the store, too, for nodes and for `env gc` without the service. */
+/* Marks are also put into the store, for nodes and `env gc` without the service. */
 static int service_mark_bad(struct env_catalog *c,
 			    const struct env_snapshot *snap, const char *host,
 			    const char *why, struct error *err)
@@ -270,15 +272,15 @@ static void service_touch(struct env_catalog *c,
 {
 	struct service_catalog *s = service_of(c);
 
-	/* Once an hour is enough, whatever the number of nodes. */
+	/* The service is only told once an hour, whatever the number of nodes. */
 	if (!s->is_away && snap->has_marks &&
 	    now_ms - snap->marks.used_ms > HOUR_MS)
 		(void)!env_calls_used(&s->calls, snap, NULL);
 	env_catalog_touch(s->store, snap, now_ms);
 }
 
-/* The service first, for it may refuse.  -ESTALE: it knows of no such snapshot, which is
- * then the store's alone. */
+/* Pin in the service first, as it may refuse.  -ESTALE: the service does not know the snapshot,
+ * which then is only in the store. */
 static int service_pin(struct env_catalog *c, const struct digest *key,
 		       bool is_pinned, struct error *err)
 {
@@ -290,7 +292,8 @@ static int service_pin(struct env_catalog *c, const struct digest *key,
 		       : env_catalog_pin(s->store, key, is_pinned, err);
 }
 
-/* Pinned on either side, for whoever pins need not name the service. */
+/* Check that the snapshot is pinned neither in the service nor in the store: it may have been
+ * pinned by a command without the service. */
 static int check_unpinned(struct service_catalog *s, const struct digest *key,
 			  struct error *err)
 {
@@ -304,7 +307,7 @@ static int check_unpinned(struct service_catalog *s, const struct digest *key,
 	return env_snapshot_check_unpinned(s->base.store, key, err);
 }
 
-/* Both are asked before either removes it: half of it is not removed. */
+/* Check both sides before removing from either, so that nothing is removed in part. */
 static int service_remove(struct env_catalog *c, const struct digest *key,
 			  struct error *err)
 {
@@ -319,7 +322,7 @@ static int service_remove(struct env_catalog *c, const struct digest *key,
 
 /* ---------------------------------------------------------------------- commit --- */
 
-/* The description among the capture's blobs, by its digest. */
+/* Store the description among the capture's blobs, named by its digest. */
 static int put_description(struct service_catalog *s,
 			   const struct env_snapshot *snap, struct digest *ret,
 			   struct error *err)
@@ -347,10 +350,10 @@ static int publish_snapshot(struct service_catalog *s,
 		return rc;
 	rc = env_calls_publish(&s->calls, s->generation, snap, &description,
 			       s->service.ttl_ms, err);
-	/* The turn was lost to another node, which makes the snapshot. */
+	/* The turn was lost to another node, which now makes the snapshot. */
 	if (rc == -ESTALE)
 		return error_set(err, EEXIST, "another node has the turn now");
-	/* Without an answer it may have been published: it is put all the same. */
+	/* Without a reply it may be published, so it is put into the store's index too. */
 	return go_without(s, rc, err) ? 0 : rc;
 }
 
@@ -367,7 +370,7 @@ static int service_commit(struct env_catalog *c,
 	rc = publish_snapshot(s, snap, err);
 	if (rc < 0)
 		return rc;
-	/* The one that it replaces was of the same key, and is a leftover from now on. */
+	/* The snapshot that it replaces has the same key, and is garbage from now on. */
 	is_known = !s->is_away;
 	rc = -EIO;
 	for (int i = 0; i < COMMITS && rc < 0; i++) {
@@ -410,7 +413,7 @@ static void service_lease_end(struct env_lease *l, bool has_failed)
 	struct env_service_lease *s =
 		container_of(l, struct env_service_lease, base);
 
-	/* A lease that is not given back is over by itself. */
+	/* A lease that is not released expires by itself. */
 	if (!s->catalog->is_away)
 		(void)!env_calls_drop(&s->calls, &s->key, s->generation,
 				      has_failed, NULL);
@@ -441,19 +444,20 @@ static int make_lease(struct service_catalog *c, const struct digest *key,
 	return 0;
 }
 
-/* A captor that waits for the lease. */
+/* State of waiting for the lease. */
 struct service_wait {
 	struct service_catalog *catalog;
 	const struct digest *key;
 	const char *owner;
 	const struct env_turn_options *opts;
 	struct env_lease_said said;
-	int64_t failures; /* as they were in the beginning */
+	int64_t failures; /* the count at the beginning of the wait */
 	uint64_t n_looks;
-	int64_t silent_since_ns; /* no answer since; 0: there was one */
+	int64_t silent_since_ns; /* time of the first request without reply;
+	                          * 0: the last one had a reply */
 };
 
-/* Ask once.  1: no answer yet, but it may come back. */
+/* Request the lease once.  1: no reply, but the service may come back. */
 static int ask_lease(struct service_wait *w, struct error *err)
 {
 	struct service_catalog *s = w->catalog;
@@ -474,8 +478,8 @@ static int ask_lease(struct service_wait *w, struct error *err)
 	}
 	if (is_refusal(rc) || w->n_looks == 0)
 		return rc;
-	/* A service that starts again has its leases yet; for longer than a lease
-	 * nobody is told of the captor's death. */
+	/* A service that restarts keeps its leases, so wait for it; but no longer than a lease
+	 * lasts, as a node's death is not noticed meanwhile. */
 	if (!w->silent_since_ns)
 		w->silent_since_ns = now;
 	return now - w->silent_since_ns > w->opts->ttl_ms * NS_PER_MS ? rc : 1;
@@ -497,7 +501,7 @@ static bool pause_wait(const struct service_wait *w)
 	return true;
 }
 
-/* The end of the wait, if the last answer brings it. */
+/* Does the last reply end the wait? */
 static bool is_over(const struct service_wait *w, enum env_turn_kind *ret)
 {
 	if (w->said.state == ENV_LEASE_YOURS)

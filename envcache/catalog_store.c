@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The catalog that a store is by itself: objects that are put on conditions.  Those that
- * wait for a lease look for what makes their waiting pointless: the snapshot, or the mark
- * of a command that failed since they began to wait.
+ * The catalog of a store alone, made of objects that are written on conditions.  A process that
+ * waits for a lease also looks for the snapshot, and for a mark that the command failed since the
+ * wait began; either ends the wait.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ static int store_commit(struct env_catalog *c, const struct env_snapshot *snap,
 	};
 	int rc = env_snapshot_commit(c->store, snap, &opts, err);
 
-	/* Another captor was first, or somebody removed it. */
+	/* Another process replaced or removed it first. */
 	if (rc == -ESTALE)
 		rc = error_set(err, EEXIST, "it was replaced meanwhile");
 	return rc < 0 ? env_snapshot_settle(c->store, snap, rc, err) : 0;
@@ -108,7 +108,8 @@ static void store_lease_end(struct env_lease *l, bool has_failed)
 	char name[ENV_NAME_ROOM];
 
 	env_object_name(ENV_FAILED_FOLDER, &s->key, name);
-	/* Before the lease goes: who waits must not begin in between. */
+	/* Written before the lease is released, so that a waiting process finds it and does not
+	 * start. */
 	if (has_failed)
 		(void)!object_put(s->store, name, "failed\n", 7, NULL, NULL,
 				  NULL);
@@ -119,7 +120,8 @@ static void store_lease_end(struct env_lease *l, bool has_failed)
 struct turn_wait {
 	struct object_store *store;
 	char index[ENV_NAME_ROOM], failed[ENV_NAME_ROOM];
-	char failed_tag[OBJECT_TAG_MAX]; /* as it was in the beginning, or "" */
+	char failed_tag[OBJECT_TAG_MAX]; /* tag of the mark when the wait
+	                                  * began; "": none */
 	enum env_turn_kind kind;
 	const struct env_turn_options *opts;
 	bool is_told;
@@ -199,7 +201,7 @@ static int store_take(struct env_catalog *c, const struct digest *key,
 		.arg = &w
 	};
 	struct object_lease *lease = NULL;
-	/* Two would have the turn where conditions are passed over. */
+	/* A store that ignores conditions would give two processes the turn. */
 	int rc = object_store_probe_conditions(c->store, err);
 
 	if (rc < 0)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two scans side by side.  What is new or differs goes into the tree whole, as in the
- * upper folder of an overlay; a name that went becomes a whiteout, a character device
- * 0:0, where its folder is still there.
+ * Compare two scans.  New and changed entries go into the tree completely, as in an overlay's
+ * upper folder; a removed name becomes a whiteout (character device 0:0) if its folder still
+ * exists.
  */
 #include "envcache/changes.h"
 
@@ -16,10 +16,10 @@
 #include "common/fs.h"
 #include "envcache/xattrs.h"
 
-/* An inode of the target that several names lead to. */
+/* An inode of the target with several names (hard links). */
 struct shared_inode {
 	uint64_t dev, ino;
-	struct inode *inode; /* in the tree, or NULL so far */
+	struct inode *inode; /* in the tree; NULL: not added yet */
 };
 
 struct finder {
@@ -156,7 +156,7 @@ static int new_inode(struct tree *t, const struct env_entry *e,
 				 "snapshot that a name was deleted",
 				 e->path);
 	rc = set_content(t, i, e, err);
-	/* A file's are read when it is open for its content. */
+	/* Attributes of a regular file are read later, when it is open for its content. */
 	if (rc == 0 && !S_ISREG(e->mode)) {
 		rc = env_entry_open(e, &fd, err);
 		if (rc == 0)
@@ -178,7 +178,7 @@ static int link_inode(struct tree *t, struct inode *dir, const char *name,
 
 /* -------------------------------------------------------------------- folders --- */
 
-/* A folder above the targets, as it is now. */
+/* The entry of a folder above the targets, as it is now. */
 static int outer_entry(const char *path, struct env_entry *ret,
 		       struct error *err)
 {
@@ -193,7 +193,7 @@ static int outer_entry(const char *path, struct env_entry *ret,
 	return 0;
 }
 
-/* The folder `path`, a child of `parent` that the tree has not yet. */
+/* Add the folder `path` to the tree, as a child of `parent`. */
 static int add_folder(struct finder *f, struct inode *parent, const char *path,
 		      const char *name, struct inode **ret, struct error *err)
 {
@@ -215,7 +215,7 @@ static int add_folder(struct finder *f, struct inode *parent, const char *path,
 	return rc < 0 ? rc : link_inode(t, parent, name, *ret, err);
 }
 
-/* The first `len` bytes of `path` as a folder of the tree. */
+/* Get the folder with the first `len` bytes of `path` in the tree, added if needed. */
 static int get_folder(struct finder *f, const char *path, size_t len,
 		      struct inode **ret, struct error *err)
 {
@@ -264,7 +264,7 @@ static int add_file(struct changes *c, struct inode *i,
 	return 0;
 }
 
-/* A name that is new, or another than before. */
+/* Add a new or changed name to the tree. */
 static int add_change(struct finder *f, const struct env_entry *e,
 		      struct error *err)
 {
@@ -301,7 +301,7 @@ static int add_deletion(struct finder *f, const struct env_entry *e,
 	if (!parent)
 		return error_nomem(err);
 	in = find_entry(f->after, parent);
-	/* With its folder gone, or become a file, it needs no mark. */
+	/* If its folder is gone too, or became a file, no whiteout is needed. */
 	if (!in || !S_ISDIR(in->mode))
 		return 0;
 	f->c->n_deleted++;
@@ -340,7 +340,7 @@ static int compare_scans(struct finder *f, const struct env_scan *before,
 			    : k == after->n
 				    ? -1
 				    : env_path_compare(was->path, is->path);
-		/* A mount, now or before, hides what has become of the path. */
+		/* Entries hidden by a mount, now or before, are not compared. */
 		bool changed =
 			order > 0 && !env_scan_is_covered(before, is->path);
 
@@ -382,7 +382,7 @@ int changes_find(const struct env_scan *before, const struct env_scan *after,
 		rc = find_shared(&f, err);
 	if (rc == 0)
 		rc = compare_scans(&f, before, err);
-	/* Where it is restored it may not be there yet. */
+	/* Empty targets are added too, as they may not exist where the snapshot is restored. */
 	for (size_t i = 0; rc == 0 && i < before->n; i++)
 		if (env_scan_is_empty_target(before, t, i))
 			rc = get_folder(&f, before->entries[i].path,

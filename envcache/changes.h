@@ -9,28 +9,29 @@
 /* A regular file whose content and extended attributes are to be read. */
 struct changed_file {
 	struct inode *inode;
-	const struct env_entry *entry; /* of the scan after */
+	const struct env_entry *entry; /* in the scan after the command */
 };
 
 struct changes {
-	struct tree *tree; /* from "/": the folders above the targets, too */
+	struct tree *tree; /* starts at "/" and has the folders above the
+	                    * targets */
 	struct changed_file *files;
 	size_t n_files, cap;
 	uint64_t n_changed, n_deleted, bytes;
 };
 
 /*
- * `after` is borrowed until changes_fini().  A file that is in both, and was hashed
- * before, is hashed again.
- *   -ESTALE   something changes meanwhile: scan again
- *   -ENOTSUP  a whiteout's device, or a target that was removed
+ * Find the differences.  `after` is borrowed until changes_fini().  A file that both scans have,
+ * and whose hash is in `before`, is hashed again.
+ *   -ESTALE   something changed meanwhile: scan again
+ *   -ENOTSUP  a device that looks like a whiteout, or a removed target
  */
 int changes_find(const struct env_scan *before, const struct env_scan *after,
 		 const struct env_targets *t, struct changes *ret,
 		 struct error *err) MUST_CHECK;
 void changes_fini(struct changes *c);
 
-/* Is it the mark of a name that was deleted? */
+/* Is it a whiteout, the mark of a deleted name? */
 bool change_is_whiteout(const struct inode *i);
 
 #endif

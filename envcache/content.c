@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All blocks of a snapshot's map, each once, and the pieces of files in them. */
+/* Read all blocks in a snapshot's map, each once, and pass on the pieces of files in them. */
 #include "envcache/content.h"
 
 #include <stdlib.h>
@@ -13,8 +13,8 @@ struct content {
 	const struct unpack_plan *plan;
 	content_put_fn *put;
 	void *arg;
-	uint32_t *order;     /* blocks by pack, offset, voff */
-	struct given *given; /* NULL: all comes from the store */
+	uint32_t *order;     /* blocks sorted by pack, offset, voff */
+	struct given *given; /* NULL: all blocks come from the store */
 	struct block_source **packs;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A snapshot from one store to another: its blobs, to a folder of the copy's own, and the
- * packs that it shares, each compared with its digest, then its index. */
+/* Copy a snapshot to another store: its blobs to a new folder, and its shared packs, each compared
+ * with its digest; the index comes last. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +15,16 @@
 struct env_copying {
 	struct object_store *from, *to;
 	char *piece;                     /* COPY_BYTES */
-	const struct env_snapshot *snap; /* as it will be in `to` */
+	const struct env_snapshot *snap; /* as it will be in the store `to` */
 	char from_folder[ENV_NAME_ROOM], to_folder[ENV_NAME_ROOM];
-	bool may_be_there;         /* nobody knows whether the index was put */
-	struct env_digests doomed; /* packs in `to` */
-	struct oci_descriptor *shared; /* packs that are others', too */
+	bool may_be_there;         /* the reply to the index's write was lost */
+	struct env_digests doomed; /* packs that `to` is going to delete */
+	struct oci_descriptor *shared; /* packs that are also used by other
+	                                * snapshots */
 	size_t n_shared, cap_shared;
 };
 
-/* All bytes of the object, hashed on the way. */
+/* Copy all bytes of the object, and compute their digest. */
 static int copy_bytes(const struct env_copying *c, struct object *o,
 		      struct object_put *put, struct digest *ret,
 		      struct error *err)
@@ -98,8 +99,8 @@ static int copy_blob(void *arg, const struct object_entry *e, struct error *err)
 		       : copy_object(c, e->name, as.data, err);
 }
 
-/* A pack of the other snapshots in `from` is one of those in `to`, unless that is to go
- * there, or it is this snapshot's own. */
+/* A shared pack stays shared in `to`, unless `to` is going to delete it; then it is copied into
+ * the snapshot's folder. */
 static int copy_pack(struct env_copying *c, const struct oci_descriptor *p,
 		     struct error *err)
 {
@@ -145,7 +146,7 @@ static int copy_packs(struct env_copying *c, struct error *err)
 	return rc;
 }
 
-/* None of the packs was doomed while others were copied. */
+/* Check that none of the packs was marked for deletion while others were copied. */
 static int check_packs(const struct env_copying *c, struct error *err)
 {
 	AUTO_FINI(env_digests) now = { .n = 0 };
@@ -163,7 +164,7 @@ static int copy_all(struct env_copying *c, struct error *err)
 
 	if (rc == 0 && c->snap->is_shared)
 		rc = copy_packs(c, err);
-	/* Is it all that the snapshot needs?  Nothing appears before that is known. */
+	/* Verify that the copy is complete before it is published. */
 	if (rc == 0)
 		rc = env_snapshot_verify(c->to, c->snap, err);
 	if (rc == 0)
@@ -187,7 +188,7 @@ static int copy_to_own(struct env_copying *c, struct env_snapshot *snap,
 		return rc;
 	env_blob_folder(key, snap->folder, c->to_folder);
 	rc = copy_all(c, err);
-	/* Blobs that cannot be removed now are left to env_gc(). */
+	/* If the blobs cannot be removed now, env_gc() will do so later. */
 	if (rc < 0 && !c->may_be_there)
 		(void)!env_blobs_remove(c->to, key, snap->folder, NULL);
 	return rc;

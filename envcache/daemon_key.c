@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The key of a process snapshot. A node whose kernel, processor or criu is another one
- * makes another key, so it does not find what it could not restore.
+ * The key of a process snapshot.  It includes kernel, processor and criu, so that a node with
+ * other versions does not find dumps that it could not restore.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 #define CPUINFO_MAX (16u << 20) /* about 2 KiB for each processor */
 #define ITEMS 8
 
-/* The line with what the first processor can do, as the kernel says it; a process asked
- * for it when it began, and uses it ever after. */
+/* The kernel's line with the features of the first processor: a process reads them at its start
+ * and depends on them ever after. */
 static const char *processor_line(char *text)
 {
 	static const char *const names[] = { "\nflags", "\nFeatures" };

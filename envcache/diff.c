@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two trees side by side: children are in the order of their names, as metadata images
- * have them, so that a pair of folders is merged.  Contents are diff_content.c's.
+ * Compare two trees by merging their folders: children are sorted by name, as in metadata images.
+ * diff_content.c compares contents.
  */
 #include "envcache/diff.h"
 
@@ -16,8 +16,8 @@
 struct differ {
 	struct env_diff *d;
 	struct content_side a, b;
-	struct buf path;     /* escaped, of what is looked at */
-	const char **xattrs; /* room for those of two things */
+	struct buf path;     /* path of the present entry, escaped */
+	const char **xattrs; /* memory for the names of both entries */
 	size_t cap_xattrs;
 };
 
@@ -73,8 +73,8 @@ static int report_difference(struct differ *w, const struct inode *a,
 
 /* ------------------------------------------------------------------------- attributes --- */
 
-/* The names of `i` whose values `other` has not; with `missing`, only those that it has
- * not at all. */
+/* List the names of `i` whose values differ in `other`; with `missing`, only names that `other`
+ * lacks. */
 static size_t gather_xattrs(const struct inode *i, const struct inode *other,
 			    bool missing, const char **ret)
 {
@@ -90,7 +90,7 @@ static size_t gather_xattrs(const struct inode *i, const struct inode *other,
 	return n;
 }
 
-/* In w->xattrs; `*ret_n` of them. */
+/* Collect the names that differ in w->xattrs, `*ret_n` of them. */
 static int compare_xattrs(struct differ *w, const struct inode *a,
 			  const struct inode *b, size_t *ret_n,
 			  struct error *err)
@@ -117,7 +117,7 @@ static int compare_xattrs(struct differ *w, const struct inode *a,
 	return 0;
 }
 
-/* Are both the same file as when one of them was met by an earlier name? */
+/* Are both linked to the same earlier file?  Each name of a hard link must map to the same pair. */
 static bool is_linked_alike(struct inode *a, struct inode *b)
 {
 	bool alike = (!a->user_ptr || a->user_ptr == b) &&
@@ -167,7 +167,7 @@ static int compare_things(struct differ *w, struct inode *a, struct inode *b,
 
 	if (!is_of_one_type(a, b))
 		return report_difference(w, a, b, ENV_DIFFERS_TYPE, NULL, err);
-	/* The attributes of a deletion's mark mean nothing. */
+	/* The attributes of a whiteout mean nothing. */
 	if (change_is_whiteout(a))
 		return 0;
 	in = compare_attributes(w, a, b);
@@ -187,7 +187,7 @@ static int compare_things(struct differ *w, struct inode *a, struct inode *b,
 
 /* ------------------------------------------------------------------------------ walks --- */
 
-/* The path of a child; `*ret_len` is what leave() wants. */
+/* Append a child's name to the path; `*ret_len` is for leave(). */
 static int enter_child(struct differ *w, const struct dentry *d,
 		       size_t *ret_len, struct error *err)
 {
@@ -206,7 +206,7 @@ static void leave_child(struct differ *w, size_t len)
 	w->path.data[len] = '\0';
 }
 
-/* A thing that one side has only, and what is in it. */
+/* Report an entry that only one side has, and all entries below it. */
 static int walk_one(struct differ *w, const struct inode *i, bool is_a,
 		    struct error *err)
 {
@@ -237,7 +237,7 @@ static int compare_names(const struct dentry *a, const struct dentry *b)
 static int walk_both(struct differ *w, struct inode *a, struct inode *b,
 		     struct error *err);
 
-/* Compare a name; `a` or `b` is NULL where that snapshot has it not. */
+/* Compare a name; `a` or `b` is NULL if that snapshot does not have it. */
 static int walk_name(struct differ *w, const struct dentry *a,
 		     const struct dentry *b, struct error *err)
 {
@@ -255,7 +255,7 @@ static int walk_name(struct differ *w, const struct dentry *a,
 	return rc;
 }
 
-/* Compare the entries of two folders; an inode of another kind has none. */
+/* Compare the entries of two folders; an inode of another type has none. */
 static int walk_both(struct differ *w, struct inode *a, struct inode *b,
 		     struct error *err)
 {
@@ -293,7 +293,7 @@ int env_diff(struct object_store *s, const struct env_snapshot *a,
 	rc = content_side_init(&w.a, x, err);
 	if (rc == 0)
 		rc = content_side_init(&w.b, y, err);
-	/* The two roots themselves are not compared, since no target is '/'. */
+	/* The roots are not compared, as '/' is never a target. */
 	if (rc == 0)
 		rc = walk_both(&w, tree_root(x->tree), tree_root(y->tree), err);
 	d->fetched = w.a.fetched + w.b.fetched;

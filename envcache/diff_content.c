@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Files are compared in two passes.  The first one looks at where their bytes lie: equal
- * digests at equal places are equal bytes, and whole blocks of a file that have other
- * digests are other bytes.  Only what that leaves open is fetched by the second one.
+ * Files are compared in two passes.  The first compares positions and digests: equal digests at
+ * equal positions mean equal bytes; for whole blocks, different digests mean different bytes.  The
+ * second pass fetches only what remains undecided.
  */
 #include "envcache/diff_content.h"
 
@@ -15,13 +15,13 @@
 
 enum piece_kind { PIECE_ZEROS, PIECE_BYTES, PIECE_BLOCK };
 
-/* Bytes of a file from a place on. */
+/* A run of a file's bytes with one kind of source. */
 struct content_piece {
 	enum piece_kind kind;
 	uint64_t len;
-	const uint8_t *bytes; /* PIECE_BYTES */
-	size_t index;         /* PIECE_BLOCK: of the block map */
-	uint32_t from;        /* in the block */
+	const uint8_t *bytes; /* for PIECE_BYTES */
+	size_t index;         /* for PIECE_BLOCK: index in the block map */
+	uint32_t from;        /* first byte in the block */
 	struct block block;
 };
 
@@ -45,7 +45,7 @@ void content_side_fini(struct content_side *s)
 
 /* ------------------------------------------------------------------ where bytes lie --- */
 
-/* The extent that ends behind `off`, or n_extents. */
+/* The first extent that ends after `off`, or n_extents. */
 static uint32_t find_extent(const struct inode *i, uint64_t off)
 {
 	uint32_t low = 0, high = i->n_extents;
@@ -78,7 +78,7 @@ static int block_piece(const struct content_side *s, uint64_t voff,
 	ret->kind = PIECE_BLOCK;
 	room = ret->block.usize - ret->from;
 	if (ret->from >= ret->block.usize) {
-		/* The rest of the block's last 4096 is zeros. */
+		/* The block's last 4096 bytes are padded with zeros. */
 		ret->kind = PIECE_ZEROS;
 		room = round_up(ret->block.usize, BLOCK_ALIGN) - ret->from;
 	}
@@ -86,7 +86,7 @@ static int block_piece(const struct content_side *s, uint64_t voff,
 	return 0;
 }
 
-/* Find the piece at `off` of a file that is longer than that. */
+/* Find the piece at `off`, which must be less than the file's length. */
 static int piece_at(const struct content_side *s, const struct inode *i,
 		    uint64_t off, struct content_piece *ret, struct error *err)
 {
@@ -125,7 +125,7 @@ static bool is_whole(const struct content_piece *p)
 	return p->from == 0 && p->len == p->block.usize;
 }
 
-/* Judge the first `n` bytes of two pieces. */
+/* Compare the first `n` bytes of two pieces by digest, if possible. */
 static enum content_verdict judge_pieces(const struct content_piece *p,
 					 const struct content_piece *q,
 					 uint64_t n)
@@ -205,7 +205,7 @@ static int fetch_block(struct content_side *s, const struct content_piece *p,
 	return rc;
 }
 
-/* The bytes of a piece, valid until the next call for this side; NULL: zeros. */
+/* Get the bytes of a piece, valid until the next call for this side; NULL: zeros. */
 static int piece_bytes(struct content_side *s, const struct content_piece *p,
 		       const uint8_t **ret, struct error *err)
 {

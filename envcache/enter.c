@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Overlays in the mount namespace of a process that asked for them over a socket.  The
- * overlay is made in a namespace of ours, of descriptors; the asker's is entered only to
- * clone its target's mount and to attach the overlay, and no path is looked up there but
- * the targets, with the asker's own rights.
+ * Mount overlays in the mount namespace of a process that asked for them over a socket (the
+ * asker).  The overlay is created in our own namespace, from descriptors.  The asker's namespace
+ * is only entered to clone the target's mount and to attach the overlay; the only paths looked up
+ * there are the targets, with the asker's own rights.
  */
 #include "envcache/enter.h"
 
@@ -36,11 +36,11 @@
 #define GROUPS_MAX 65536
 
 #define CAP_BIT(c) (1ull << (c))
-/* Capabilities that look past permissions. */
+/* Capabilities that bypass file permissions. */
 #define CAPS_PAST \
 	(CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_DAC_READ_SEARCH) | \
 	 CAP_BIT(CAP_FOWNER))
-/* The overlay works with the rights of the process that makes it. */
+/* Capabilities that the overlay needs: it works with the rights of the process that mounts it. */
 #define CAPS_KEPT \
 	(CAPS_PAST | CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_FSETID) | \
 	 CAP_BIT(CAP_MKNOD) | CAP_BIT(CAP_SETFCAP) | CAP_BIT(CAP_SETGID) | \
@@ -50,12 +50,13 @@
 
 struct env_asker {
 	int pidfd, proc, root;
-	int theirs; /* its mount namespace, also once it has died */
+	int theirs; /* the asker's mount namespace; stays valid after the
+	             * asker's death */
 	int ours;   /* our mount namespace */
 	struct ucred cred;
 	gid_t *groups;
 	size_t n_groups;
-	int mounts[MOUNTS_MAX]; /* overlays that were attached */
+	int mounts[MOUNTS_MAX]; /* overlays that were attached to targets */
 	size_t n_mounts;
 };
 
@@ -79,7 +80,7 @@ static int caps_limit(uint64_t permitted, uint64_t effective)
 	return syscall(SYS_capset, &h, d) < 0 ? -errno : 0;
 }
 
-/* Look up as the asker would: its user and groups, and nothing that root has. */
+/* Take the asker's user and groups and drop root's rights, for looking up paths. */
 static int become_asker(const struct env_asker *a)
 {
 	if (setgroups(a->n_groups, a->groups) < 0)
@@ -172,7 +173,8 @@ static int check_namespaces(const struct env_asker *a, struct error *err)
 	return 0;
 }
 
-/* By number, which is the asker's as long as it lives: that is looked at last. */
+/* Open the asker's /proc folder by its process number, and check at the end that it still lives:
+ * then the number was its own. */
 static int open_process(struct env_asker *a, struct error *err)
 {
 	char path[64];
@@ -254,7 +256,7 @@ int asker_mounts(const struct env_asker *a, FILE **ret, struct error *err)
 	return 0;
 }
 
-/* The id of the mount that a descriptor is of; -1: unknown. */
+/* The mount id of a descriptor's mount; -1: unknown. */
 static int mount_id(int fd)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -268,7 +270,7 @@ static int mount_id(int fd)
 	return at ? atoi(at + strlen("mnt_id:")) : -1;
 }
 
-/* Refuse a shared mount: mounts on it appear in other namespaces, too. */
+/* Refuse a shared mount, as mounts on it appear in other namespaces, too. */
 static int check_not_shared(const struct env_asker *a, int target,
 			    const char *path, struct error *err)
 {
@@ -298,7 +300,7 @@ static int check_not_shared(const struct env_asker *a, int target,
 			 path);
 }
 
-/* Refuse a file system whose files the kernel, or whoever starts containers, believes. */
+/* Refuse file systems whose files the kernel or container runtimes trust. */
 static int check_kind(int target, const char *path, struct error *err)
 {
 	struct statfs fs;
@@ -324,7 +326,7 @@ static int check_kind(int target, const char *path, struct error *err)
 	}
 }
 
-/* In a folder such as /tmp others' files are not this user's to hide. */
+/* In a sticky folder such as /tmp, a user must not hide other users' files. */
 static int check_sticky(const struct env_asker *a, int folder)
 {
 	struct stat st;
@@ -364,7 +366,7 @@ int asker_open_target(const struct env_asker *a, const char *path, int *ret,
 
 	if (rc == 0)
 		rc = open_with_rights(a, path, &fd);
-	/* With another's rights nothing can be gone on with. */
+	/* Never go on with another user's rights. */
 	if (be_root_again() < 0)
 		abort();
 	if (rc == -ENOENT)
@@ -388,7 +390,8 @@ int asker_open_target(const struct env_asker *a, const char *path, int *ret,
 
 static int enter_namespace(const struct env_asker *a, struct error *err)
 {
-	/* By the process it would fail once that has died, and all has to be undone. */
+	/* Not by the pidfd: that would fail after the asker's death, and overlays must still be
+	 * undone. */
 	if (setns(a->theirs, CLONE_NEWNS) < 0)
 		return error_errno(err, errno,
 				   "enter the mount namespace of who asks");
@@ -397,12 +400,13 @@ static int enter_namespace(const struct env_asker *a, struct error *err)
 
 static void leave_namespace(const struct env_asker *a)
 {
-	/* In another's namespace paths are not ours. */
+	/* Never go on in another namespace, where paths mean other files. */
 	if (setns(a->ours, CLONE_NEWNS) < 0)
 		abort();
 }
 
-/* The target's own mount, at a folder of ours: lower layers must be in one namespace. */
+/* Attach a clone of the target's mount to a folder of ours: overlayfs wants all lower layers in
+ * one namespace. */
 static int attach_base(const struct env_asker *a, const struct asker_overlay *o,
 		       int *ret, struct error *err)
 {
@@ -487,7 +491,7 @@ int asker_mount(struct env_asker *a, const struct asker_overlay *o,
 	return 0;
 }
 
-/* By descriptor: whatever is mounted at its path by now is another's. */
+/* Unmount by descriptor: the path may have another process's mount by now. */
 void env_asker_undo(struct env_asker *a)
 {
 	if (a->n_mounts == 0 || enter_namespace(a, NULL) < 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A process in another mount namespace, for which environments are mounted there. */
+/* A process in another mount namespace, in which environments are mounted for it. */
 #ifndef BOOTSEER_ENVCACHE_ENTER_H
 #define BOOTSEER_ENVCACHE_ENTER_H
 
@@ -10,18 +10,18 @@
 
 struct env_asker;
 
-/* Open `path`, a folder into which the asker itself may write, as the asker sees it and
- * with its rights.  No link is followed, and nothing leads out of its root. */
+/* Open the folder `path` as the asker sees it and with its rights; the asker must be allowed to
+ * write to it.  No link is followed, and nothing leads out of the asker's root. */
 int asker_open_target(const struct env_asker *a, const char *path, int *ret,
 		      struct error *err) MUST_CHECK;
-/* Its table of mounts, from the beginning. */
+/* Open the asker's mount table. */
 int asker_mounts(const struct env_asker *a, FILE **ret,
 		 struct error *err) MUST_CHECK;
 
 struct asker_overlay {
-	const char *source; /* name in the table of mounts */
-	const char *
-		base; /* an empty folder of ours: the target is attached here */
+	const char *source; /* name in the mount table */
+	const char *base;   /* an empty folder of ours, to attach the target's
+		       * mount to */
 	const char *upper, *work;
 	int snapshot; /* O_PATH */
 	int target;   /* from asker_open_target() */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which snapshots have expired, by their last use and by the space that all have, and
- * what captures left that nothing leads to.  Packs and blobs are listed before the indexes: what
- * appears in between is then of an index that is seen, or of none that is listed.
+ * Find snapshots that have expired, by last use or because all together take too much space, and
+ * leftovers of captures.  Packs and blobs are listed before the indexes: an object that appears in
+ * between belongs to a listed index or is not listed itself.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,17 +16,16 @@
 
 /* A snapshot in the store. */
 struct gc_snapshot {
-	struct env_snapshot snap; /* key, folder, tag and when it was made */
-	char capture[CAPTURE_MAX +
-		     1]; /* "HEX/" when its index cannot be read */
+	struct env_snapshot snap; /* only key, folder, tag and creation time */
+	char capture[CAPTURE_MAX + 1]; /* "HEX/" if its index cannot be read */
 	struct gc_refs refs;
 	int64_t used_ms;
-	bool is_read; /* its index was understood */
+	bool is_read; /* its index was decoded */
 	bool is_pinned;
 	bool is_bad;
 };
 
-/* A leftover, unless a snapshot has it, or it is of a capture under way. */
+/* A blob; garbage unless it belongs to a snapshot, or is of a capture under way. */
 struct gc_blob {
 	char *name;
 	uint64_t size;
@@ -62,7 +61,7 @@ static int grow_array(void **array, size_t n, size_t *cap, size_t size,
 static int note_blob(void *arg, const struct object_entry *e, struct error *err)
 {
 	struct collector *c = arg;
-	/* A capture under way, or one on a clock that differs from ours. */
+	/* A recent blob may be of a capture under way, or of a machine with another clock. */
 	struct gc_blob b = { .size = e->stat.size,
 			     .is_young = !object_is_old(e->stat.modified_ms,
 							c->gc->now_ms -
@@ -124,8 +123,8 @@ static int compare_use(const void *a, const void *b)
 		      sizeof(x->snap.key.digest.b));
 }
 
-/* Remove the one that was listed, and no blobs but its own: another capture of the key may
- * be under way.  -ESTALE: it was pinned, used, removed or made anew since. */
+/* Remove exactly the listed snapshot and its own blobs: another capture of the key may be under
+ * way.  -ESTALE: it was pinned, used, removed or replaced since it was listed. */
 static int remove_listed(struct object_store *s, const struct gc_snapshot *one,
 			 struct error *err)
 {
@@ -139,7 +138,8 @@ static int remove_listed(struct object_store *s, const struct gc_snapshot *one,
 	env_object_name(ENV_INDEX_FOLDER, key, name);
 	if (rc == 0)
 		rc = object_delete(s, name, one->snap.tag, err);
-	if (rc == -ENOSPC) /* of a lock; in a full store none is made anew */
+	if (rc == -ENOSPC) /* raised by a lock; a full store accepts no new
+	                    * snapshot, so no lock is needed */
 		rc = object_delete(s, name, NULL, err);
 	if (rc == -ENOENT)
 		return -ESTALE;
@@ -148,7 +148,7 @@ static int remove_listed(struct object_store *s, const struct gc_snapshot *one,
 	return rc < 0 ? rc : env_blobs_remove(s, key, one->snap.folder, err);
 }
 
-/* Sets *fate to ENV_GC_CHANGED where it stays after all. */
+/* Remove a snapshot; *fate becomes ENV_GC_CHANGED if it was changed meanwhile, and stays. */
 static int remove_snapshot(struct collector *c, const struct gc_snapshot *one,
 			   enum env_gc_fate *fate, struct error *err)
 {
@@ -181,7 +181,7 @@ static enum env_gc_fate fate_of(const struct env_gc *gc,
 	return gc->kept_bytes > gc->keep_bytes ? ENV_GC_SPACE : ENV_GC_IN_USE;
 }
 
-/* Snapshots used longest ago are removed first. */
+/* Remove expired snapshots, the longest unused first. */
 static int remove_expired(struct collector *c, struct error *err)
 {
 	struct env_gc *gc = c->gc;
@@ -246,7 +246,7 @@ static bool is_old_note(const struct collector *c, const struct object_entry *e)
 	return object_is_old(e->stat.modified_ms, c->gc->now_ms - ENV_GRACE_MS);
 }
 
-/* Unless it is of a snapshot that is there, or another by now. */
+/* Remove an object of this key, unless the key has a snapshot, or the object was replaced. */
 static int remove_of(const struct collector *c, const struct object_entry *e,
 		     const struct digest *key, struct error *err)
 {
@@ -259,8 +259,7 @@ static int remove_of(const struct collector *c, const struct object_entry *e,
 	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
 }
 
-/* Remove a note on an environment that is gone; a lease that somebody has is renewed, and
- * not old. */
+/* Remove a mark or lease of a removed snapshot.  A lease in use is renewed, so it is never old. */
 static int remove_note(void *arg, const struct object_entry *e,
 		       struct error *err)
 {
@@ -272,7 +271,7 @@ static int remove_note(void *arg, const struct object_entry *e,
 	return remove_of(c, e, &key, err);
 }
 
-/* A guess that leads to no snapshot; one that cannot be read is let be. */
+/* Remove a guess (env_near_get()) for a removed snapshot; an unreadable one is kept. */
 static int remove_near(void *arg, const struct object_entry *e,
 		       struct error *err)
 {
@@ -318,7 +317,8 @@ static int remove_notes(struct collector *c, struct error *err)
 				    remove_made, c, err);
 }
 
-/* Uploads and locks.  It may need rights that nothing else does, and the rest is done. */
+/* Remove unfinished uploads and locks.  This may need extra rights, so its failure does not end
+ * the collection. */
 static int sweep_leftovers(struct collector *c, struct error *err)
 {
 	struct env_gc *gc = c->gc;

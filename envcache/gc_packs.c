@@ -46,7 +46,7 @@ static int note_pack(void *arg, const struct object_entry *e, struct error *err)
 						     : 0;
 }
 
-/* Pack and mark of one digest become one. */
+/* Merge the list entries of a pack and its deletion mark. */
 static void merge_marks(struct gc_packs *p)
 {
 	size_t n = 0;
@@ -119,7 +119,7 @@ static int count_refs(struct gc_packs *p, const struct artifact *a,
 	return 0;
 }
 
-/* Has somebody removed it since it was listed? */
+/* Was the snapshot removed since it was listed? */
 static bool is_gone(struct object_store *s, const struct env_snapshot *snap)
 {
 	char name[ENV_NAME_ROOM];
@@ -153,7 +153,7 @@ int gc_packs_refer(struct gc_packs *p, struct object_store *s,
 	if (rc == -ENOMEM)
 		return error_nomem(err);
 	if (rc < 0) {
-		/* A snapshot that is new there is of a capture since the list of packs. */
+		/* If the folder has a new snapshot, it was captured after the packs were listed. */
 		if (p->unknown.code == 0 && !is_gone(s, snap)) {
 			env_key_hex(&snap->key.digest, hex);
 			(void)error_wrap(&why, rc, "snapshot %.12s", hex);
@@ -199,7 +199,7 @@ static int remove_object(struct object_store *s, const char *folder,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* The mark stays as old as it is, whoever else collects. */
+/* Mark the pack for deletion; an existing mark keeps its age, whoever made it. */
 static int doom_pack(struct object_store *s, const struct digest *d,
 		     struct error *err)
 {
@@ -212,9 +212,8 @@ static int doom_pack(struct object_store *s, const struct digest *d,
 	return rc == -EEXIST ? 0 : rc;
 }
 
-/* Have the mark that was listed last for two days more: whoever captures must see it for
- * as long as a deletion that was sent may be carried out.  -ESTALE: another collector has
- * taken it away, or renewed it. */
+/* Renew the mark just before the deletion: a capture must see the mark as long as the deletion may
+ * still be carried out.  -ESTALE: another collection removed or renewed it. */
 static int renew_mark(struct object_store *s, const struct gc_pack *p,
 		      struct error *err)
 {
@@ -254,7 +253,7 @@ static bool is_old(const struct env_gc *gc, int64_t at_ms)
 	return at_ms > 0 && at_ms <= gc->now_ms - ENV_GRACE_MS;
 }
 
-/* Nothing refers to it. */
+/* Mark, delete or keep a pack that nothing refers to. */
 static int collect_unused(const struct gc_pack *p, struct object_store *s,
 			  struct env_gc *gc, struct error *err)
 {
@@ -267,7 +266,7 @@ static int collect_unused(const struct gc_pack *p, struct object_store *s,
 				   : remove_object(s, ENV_DOOMED_FOLDER,
 						   &p->digest, err);
 	}
-	/* A younger one may be of a capture under way. */
+	/* A recent pack may belong to a capture under way. */
 	if (!p->is_there)
 		return 0;
 	if (!is_doomed && !is_old(gc, p->put_ms)) {

@@ -9,14 +9,15 @@ struct given {
 	struct env_giver *giver;
 	given_open_fn *open;
 	void *arg;
-	pthread_mutex_t lock; /* giver, and the stores of its sources */
+	pthread_mutex_t lock; /* protects the giver, and `store` of its
+	                       * sources */
 };
 
 struct given_source {
 	struct block_source base;
 	struct given *given;
 	size_t pack;
-	struct block_source *store; /* NULL: it was not needed yet */
+	struct block_source *store; /* NULL: not opened yet */
 };
 
 int given_new(struct env_giver *giver, given_open_fn *open, void *arg,
@@ -42,7 +43,7 @@ void given_free(struct given *g)
 	free(g);
 }
 
-/* Nobody asks it any more. */
+/* Stop using the giver after an error. */
 static void give_up(struct given *g, const struct error *why)
 {
 	(void)pthread_mutex_lock(&g->lock);
@@ -51,7 +52,7 @@ static void give_up(struct given *g, const struct error *why)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* -ENODATA: it failed before. */
+/* Request ranges from the giver.  -ENODATA: it failed before. */
 static int ask_giver(struct given *g, const struct env_range *e, size_t n,
 		     void *buf, struct error *err)
 {
@@ -73,7 +74,7 @@ static void count_given(struct given *g, uint64_t bytes)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* How many of the blocks are asked for at once. */
+/* How many of the blocks fit into one request. */
 static size_t fit_blocks(const struct block *blocks, size_t n, size_t *ret_len)
 {
 	size_t len = 0, k = 0;
@@ -85,7 +86,7 @@ static size_t fit_blocks(const struct block *blocks, size_t n, size_t *ret_len)
 	return k;
 }
 
-/* Make ranges of the blocks; those that lie together are one range. */
+/* Make ranges of the blocks; adjacent blocks become one range. */
 static size_t make_ranges(const struct block *blocks, size_t n,
 			  struct env_range *ret)
 {
@@ -103,7 +104,8 @@ static size_t make_ranges(const struct block *blocks, size_t n,
 	return n_ret;
 }
 
-/* Up to the first that is wrong, `*ret_n` blocks; fails only as the sink does. */
+/* Verify blocks and pass them to the sink, up to the first wrong one; *ret_n is their number.
+ * Only errors of the sink are returned. */
 static int pass_on(struct given *g, const struct block_req *req, size_t first,
 		   size_t n, const char *data, struct block_sink *sink,
 		   size_t *ret_n, struct error *err)
@@ -126,7 +128,7 @@ static int pass_on(struct given *g, const struct block_req *req, size_t first,
 	return rc;
 }
 
-/* Ask for the blocks from `first` on, as many as one question gives; none when it fails. */
+/* Get blocks from `first` on by one request; none if it fails. */
 static int give_some(struct given *g, const struct block_req *req, size_t first,
 		     struct block_sink *sink, size_t *ret_n, struct error *err)
 {
@@ -145,7 +147,7 @@ static int give_some(struct given *g, const struct block_req *req, size_t first,
 	return pass_on(g, req, first, n, data, sink, ret_n, err);
 }
 
-/* The rest of a request, by the numbers of the whole. */
+/* A sink for the rest of a request, which converts block numbers to those of the whole request. */
 struct rest_sink {
 	struct block_sink base;
 	struct block_sink *next;

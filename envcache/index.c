@@ -152,7 +152,7 @@ static int get_item(const json_t *o, struct env_item *it, struct error *err)
 	return rc;
 }
 
-/* The items, and that the key is theirs. */
+/* Decode the items, and check that the key is their digest. */
 static int get_key(const json_t *o, struct env_key *k, struct error *err)
 {
 	const json_t *list = json_object_get(o, "items");
@@ -178,7 +178,7 @@ static int get_key(const json_t *o, struct env_key *k, struct error *err)
 	return rc;
 }
 
-/* A path as env_targets_make() gives it. */
+/* Is it a path in the form that env_targets_make() makes? */
 static bool is_target(const char *p)
 {
 	if (p[0] != '/' || !p[1])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The object that says what a snapshot is: docs/formats/environment.md.  Pure. */
+/* The index, an object that describes a snapshot: docs/formats/environment.md.  Does no I/O. */
 #ifndef BOOTSEER_ENVCACHE_INDEX_H
 #define BOOTSEER_ENVCACHE_INDEX_H
 
@@ -7,8 +7,8 @@
 #include "envcache/envcache.h"
 
 #define ENV_INDEX_MAX (16u << 20) /* bytes */
-/* Versions: all packs are in the snapshot's folder, or some are in env/packs; by the form of
- * the key. */
+/* Versions of the format, by two properties: whether all packs are in the snapshot's folder
+ * (ALONE) or some in env/packs (SHARED); and the form of the key (_1: the first). */
 #define ENV_INDEX_ALONE_1 1
 #define ENV_INDEX_SHARED_1 2
 #define ENV_INDEX_ALONE 3
@@ -16,7 +16,7 @@
 
 int env_index_encode(const struct env_snapshot *s, struct buf *ret,
 		     struct error *err) MUST_CHECK;
-/* -EBADMSG says what is wrong with it, -ENOTSUP that its version is another. */
+/* -EBADMSG: the message says what is wrong; -ENOTSUP: unknown version. */
 int env_index_decode(const void *data, size_t len, struct env_snapshot *ret,
 		     struct error *err) MUST_CHECK;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The list of inputs: items, contents of files, notes.  Where they are found: inputs_words.c
- * and inputs_tools.c. */
+/* The list of a command's inputs: items, contents of files, and notes. inputs_words.c and
+ * inputs_tools.c find them. */
 #include "envcache/inputs_priv.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "envcache/words.h"
 
 #define READ_PIECE (1u << 20)
-#define PIECES 64u /* of a file that is not hashed whole */
+#define PIECES 64u /* number of pieces that are hashed of a large file */
 #define NOTES_MAX 64u
 #define ITEMS_MAX 4096u
 
@@ -57,7 +57,7 @@ static const struct env_item *find_item(const struct env_inputs *in,
 	return NULL;
 }
 
-/* Bytes of the character (UTF-8) at hand; 0: it is none. */
+/* Number of bytes of the UTF-8 character at `text`; 0: invalid. */
 static size_t character_length(const char *text)
 {
 	const unsigned char *p = (const unsigned char *)text;
@@ -77,7 +77,7 @@ static size_t character_length(const char *text)
 	return n;
 }
 
-/* A name that an index, which is JSON, can keep. */
+/* The name as valid UTF-8, as an index is JSON. */
 static char *name_in_utf8(const char *name)
 {
 	AUTO_BUF out = BUF_INIT;
@@ -168,7 +168,7 @@ int inputs_note(struct gather *g, struct error *err, const char *fmt, ...)
 
 /* ------------------------------------------------------------------------- files --- */
 
-/* Its size, then all of it, or PIECES of it, evenly. */
+/* Hash the file's size, then all of it, or PIECES evenly spaced pieces. */
 static int hash_content(int fd, uint64_t size, bool is_whole,
 			struct digest *ret)
 {
@@ -185,7 +185,7 @@ static int hash_content(int fd, uint64_t size, bool is_whole,
 	return rc < 0 ? rc : hasher_final(h, ret);
 }
 
-/* Names are compared as an index has them. */
+/* Is it one of the files that the command makes?  Names are compared in the index's form. */
 static bool is_made(const struct env_inputs_from *from, const char *name)
 {
 	AUTO_FREE char *plain = from->made ? name_in_utf8(name) : NULL;
@@ -238,7 +238,7 @@ int inputs_add_file(struct gather *g, const char *name, const char *path,
 				   name, strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return 0;
-	/* Pieces of it would be as much to read. */
+	/* For a small file, the pieces would not be less to read. */
 	is_whole = (uint64_t)st.st_size <= g->whole ||
 		   (uint64_t)st.st_size <= (uint64_t)PIECES * READ_PIECE;
 	rc = hash_content(fd, (uint64_t)st.st_size, is_whole, &d);
@@ -267,7 +267,7 @@ static int add_name(char **names, size_t *n, const char *name)
 	return names[(*n)++] ? 0 : -ENOMEM;
 }
 
-/* Is it as it was before the command, which made it in another run? */
+/* Is the file unchanged by this run of the command, having been made in an earlier run? */
 static bool is_unwritten(const struct env_inputs *before,
 			 const struct env_inputs *after, const char *name)
 {

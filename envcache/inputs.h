@@ -13,10 +13,10 @@
 
 #include "envcache/envcache.h"
 
-/* Files are hashed whole up to so many bytes together; of what is beyond some pieces are. */
+/* Files are hashed whole up to this many bytes in total; beyond it, only pieces are. */
 #define ENV_INPUT_BYTES (UINT64_C(1) << 30)
 
-/* A file that the command makes itself, as it is now. */
+/* A file that the command makes itself, with its state now. */
 struct env_left_out {
 	char *name;
 	ino_t ino;
@@ -25,11 +25,12 @@ struct env_left_out {
 };
 
 struct env_inputs {
-	/* Items of the kinds "config", "file", "gpu" and "variable"; no two have kind and
-	 * name alike. */
+	/* Items of the kinds "config", "file", "gpu" and "variable"; each has a different kind and
+	 * name. */
 	struct env_item *items;
 	size_t n, cap;
-	/* Noun phrases: what the command depends on and is not among them, for people. */
+	/* Dependencies of the command that are not among the items, as noun phrases for
+	 * messages. */
 	char **unknown;
 	size_t n_unknown, cap_unknown;
 	struct env_left_out *left_out;
@@ -39,32 +40,33 @@ struct env_inputs {
 /* All is borrowed. */
 struct env_inputs_from {
 	char *const *command;
-	const struct env_targets *targets; /* what is in them is of the base */
-	char *const *environment;          /* as environ(7) has it */
-	const char *root;                  /* "": the system's */
-	/* Files by name that the command makes itself: they are left out. */
+	const struct env_targets *targets; /* files in them belong to the
+	                                    * base, not to the inputs */
+	char *const *environment;          /* in the form of environ(7) */
+	const char *root;                  /* "": the system's root */
+	/* Names of files that the command makes itself, which are left out. */
 	char *const *made;
 	bool reads_script; /* standard input is a pipe or a file */
-	bool gpu_alone;    /* nothing else counts */
+	bool gpu_alone;    /* only the type of GPU is an input */
 };
 
 int env_inputs_gather(const struct env_inputs_from *from,
 		      struct env_inputs *ret, struct error *err) MUST_CHECK;
 void env_inputs_fini(struct env_inputs *in);
 
-/* Names of files that the command makes, in *ret, which ends with NULL: those that `known` has,
- * which may be NULL, and those of `after` that `before` has not.  One of `known` that was there
- * and that the command did not write is an input, and none of them: *ret_unwritten is one, or
- * NULL.  1: they are others than `known`.  Freed by env_names_free(). */
+/* Find the files that the command makes: those in `known` (may be NULL), and those that are in
+ * `after` but not in `before`.  A known file that existed before and that the command did not
+ * write is an input instead; *ret_unwritten is such a file, or NULL. *ret ends with NULL; free it
+ * by env_names_free(). 1: the result differs from `known`. */
 int env_inputs_made(const struct env_inputs *before,
 		    const struct env_inputs *after, char *const *known,
 		    char ***ret, const char **ret_unwritten,
 		    struct error *err) MUST_CHECK;
 void env_names_free(char **names);
 
-/* The files that a command of this key, which has no base and no inputs, makes of those
- * that it names itself; the note lasts as long as the snapshot of `of`. -ENOENT: nothing
- * is noted. */
+/* The stored list of files that a command makes itself and also names.  `words` is the command's
+ * key without base and inputs.  The list is kept as long as the snapshot `of`.  -ENOENT: there is
+ * no list. */
 int env_made_get(struct object_store *s, const struct env_key *words,
 		 char ***ret, struct error *err) MUST_CHECK;
 int env_made_put(struct object_store *s, const struct env_key *words,

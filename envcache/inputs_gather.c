@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The inputs of a command: what its words name (inputs_words.c), settings of the package
- * managers among them (inputs_tools.c), variables that these obey, the type of GPU. */
+/* Gather a command's inputs: files that its words name (inputs_words.c), settings of package
+ * managers (inputs_tools.c), variables that these use, and the type of GPU. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -8,7 +8,8 @@
 #include "envcache/inputs_priv.h"
 #include "envcache/words.h"
 
-/* "PIP_" and all behind it, but what follows with a '-'. */
+/* Variables that are inputs; "PIP_*" stands for all that begin with PIP_, except those of
+ * no_inputs. */
 static const char *const variables[] = {
 	"PIP_*",
 	"UV_*",
@@ -61,8 +62,8 @@ static const char *const variables[] = {
 	"PYTORCH_ROCM_ARCH",
 };
 
-/* Variables that differ between nodes and runs and say nothing of what is installed: places of
- * caches and logs, how fast, how loud, who asks. */
+/* Parts of names of variables that differ between nodes and runs without changing what is
+ * installed: folders of caches and logs, speed, verbosity, names of users. */
 static const char *const no_inputs[] = {
 	"CACHE",
 	"LOG",
@@ -97,7 +98,7 @@ static bool is_variable(const char *name, size_t len)
 		is_begin = variables[i][n - 1] == '*';
 
 		n -= is_begin;
-		/* npm takes its own in small letters, too. */
+		/* npm also accepts lower-case names. */
 		is = (is_begin ? len > n : len == n) &&
 		     (strncmp(variables[i], "NPM_", 4) == 0
 			      ? strncasecmp(name, variables[i], n)
@@ -108,7 +109,8 @@ static bool is_variable(const char *name, size_t len)
 	return is && !name_is_secret(name, len);
 }
 
-/* Some variables name files of constraints or settings, separated by blanks: look at each. */
+/* Some variables contain names of files with constraints or settings, separated by blanks; add
+ * these files. */
 static int add_files_of(struct gather *g, const char *value, struct error *err)
 {
 	AUTO_FREE char *copy = strdup(value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files that a command names and makes itself, such as its log: on a folder that nodes share
- * they would be in the keys of all later runs. */
+/* Files that a command names and makes itself, such as a log.  In a folder shared by nodes they
+ * would otherwise be part of the keys of all later runs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "envcache/names.h"
 #include "objects/object_get.h"
 
-#define MADE_MAX (64u << 10) /* bytes of a note */
+#define MADE_MAX (64u << 10) /* bytes of the stored list */
 
 int env_made_read(struct object_store *s, const char *name, struct buf *text,
 		  struct digest *ret, struct error *err)

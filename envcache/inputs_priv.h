@@ -5,13 +5,13 @@
 
 #include "envcache/inputs.h"
 
-/* Where words stand. */
+/* Where the words are. */
 struct text_place {
-	int depth; /* texts within one another; 0: the words of the command */
-	bool is_script; /* a file's, and no list of requirements */
+	int depth;      /* nesting level of texts; 0: the command's own words */
+	bool is_script; /* the text is a script, not a list of requirements */
 };
 
-/* A script's or list's, which is read again when a folder is new. */
+/* The text of a script or list, which is examined again when a new folder is found. */
 struct known_text {
 	struct text_place at;
 	char *text;
@@ -20,17 +20,17 @@ struct known_text {
 struct gather {
 	const struct env_inputs_from *from;
 	struct env_inputs *in;
-	uint64_t whole;     /* bytes that are still hashed whole */
-	unsigned int tools; /* package managers that were named, by bits */
+	uint64_t whole;     /* bytes left that are hashed whole */
+	unsigned int tools; /* package managers that were named, as bits */
 	bool is_settled;    /* all folders are known */
 	struct known_text *texts;
 	size_t n_texts, cap_texts;
-	/* Folders that the command goes to, as seen from the working folder. */
+	/* Folders that the command changes to, relative to the working folder. */
 	char **folders;
 	size_t n_folders, cap_folders;
 };
 
-/* An item that is there already is left as it is. */
+/* Add an item; an existing one is not changed. */
 int inputs_add(struct gather *g, const char *kind, const char *name,
 	       const struct digest *value, const char *shown,
 	       struct error *err) MUST_CHECK;
@@ -39,21 +39,21 @@ int inputs_add_text(struct gather *g, const char *kind, const char *name,
 bool inputs_has(const struct gather *g, const char *kind, const char *name);
 int inputs_note(struct gather *g, struct error *err, const char *fmt, ...)
 	PRINTF(3, 4) MUST_CHECK;
-/* The content of a regular file; sets *ret_is_new where it was not there yet. */
+/* Add the content of a regular file; *ret_is_new is set if it was not added before. */
 int inputs_add_file(struct gather *g, const char *name, const char *path,
 		    bool *ret_is_new, struct error *err) MUST_CHECK;
 
-/* Files that the words of the command name. */
+/* Add the files that the command's words name. */
 int inputs_look_at_command(struct gather *g, struct error *err) MUST_CHECK;
-/* The file at `path`, as a list of requirements; what is no file is let be. */
+/* Examine the file at `path` as a list of requirements; ignored if there is no file. */
 int inputs_look_at_list(struct gather *g, const char *path,
 			struct error *err) MUST_CHECK;
 
-/* Is it a package manager's name, or path? */
+/* Is it the name or path of a package manager? */
 bool inputs_is_tool(const char *word);
-/* Its files and settings count, then. */
+/* If it is a package manager, its files and settings become inputs. */
 void inputs_note_tool(struct gather *g, const char *word);
-/* Files of the working folder, and settings, of the package managers that were named. */
+/* Add the settings, and files in the working folder, of the named package managers. */
 int inputs_add_tools(struct gather *g, struct error *err) MUST_CHECK;
 int inputs_add_gpu(struct gather *g, struct error *err) MUST_CHECK;
 

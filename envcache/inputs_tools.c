@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inputs that package managers obey without being told by the command: files of the
- * working folder, settings, variables; and the type of GPU, by which some of them choose
- * what to install. */
+/* Inputs that package managers use although the command does not name them: files in the working
+ * folder, settings, variables; and the type of GPU, which some of them take into account. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -20,8 +19,8 @@
 #define SETTINGS_MAX (1u << 20) /* bytes of a file */
 #define FILES_MAX 256           /* of a folder of settings */
 
-/* Lists end with NULL.  "~" is $HOME, a slash at the end means all files of a folder; other
- * names are of the working folder. */
+/* A package manager's names and files.  Lists end with NULL. In files, "~" is $HOME, a final slash
+ * stands for all files of a folder; relative names are in the working folder. */
 struct tool {
 	const char *names[5];
 	const char *files[9];
@@ -66,7 +65,7 @@ static const struct tool tools[] = {
 
 _Static_assert(ARRAY_SIZE(tools) <= 32, "a bit for each");
 
-/* "pip3.11" is pip. */
+/* Is it this tool, possibly with a version: "pip3.11" is pip? */
 static bool is_tool(const char *base, const char *name)
 {
 	size_t n = strlen(name);
@@ -76,7 +75,7 @@ static bool is_tool(const char *base, const char *name)
 			     isdigit((unsigned char)base[n + 1])));
 }
 
-/* Bits of `tools`. */
+/* The tools that the word names, as bits of `tools`. */
 static unsigned int tools_named(const char *word)
 {
 	const char *slash = strrchr(word, '/');
@@ -102,7 +101,8 @@ void inputs_note_tool(struct gather *g, const char *word)
 
 /* ------------------------------------------------------------------------ settings --- */
 
-/* The line without the value of what its name says is a secret: "//HOST/:_authToken=X". */
+/* Append a line of settings; if the name denotes a secret, without the value:
+ * "//HOST/:_authToken=X". */
 static int put_setting(struct buf *out, char *line)
 {
 	char *is = strpbrk(line, "="), *name = is;
@@ -125,8 +125,8 @@ static int put_setting(struct buf *out, char *line)
 		       : 0;
 }
 
-/* Add a file of settings. A path that is no file, or cannot be read, is left out: no
- * package manager reads it either. */
+/* Add a file of settings.  A missing or unreadable file is skipped: the package manager cannot
+ * read it either. */
 static int add_settings(struct gather *g, const char *name, const char *path,
 			struct error *err)
 {
@@ -194,7 +194,7 @@ static int add_tool_file(struct gather *g, const char *name, struct error *err)
 					     : add_settings(g, name, path, err);
 }
 
-/* A file of the working folder is looked for where the command goes, too. */
+/* Also look for a file of the working folder in the folders that the command changes to. */
 static int add_in_folders(struct gather *g, const char *name, struct error *err)
 {
 	int rc = 0;
@@ -223,7 +223,7 @@ int inputs_add_tools(struct gather *g, struct error *err)
 
 /* ----------------------------------------------------------------------------- GPU --- */
 
-#define DISPLAY_VGA 0x0300u /* PCI's numbers of classes */
+#define DISPLAY_VGA 0x0300u /* PCI class numbers */
 #define DISPLAY_3D 0x0302u
 #define DISPLAY_OTHER 0x0380u
 #define ACCELERATOR 0x1200u
@@ -244,7 +244,7 @@ static unsigned int read_number(const char *dir, const char *device,
 		       : 0;
 }
 
-/* A board's own VGA chip computes nothing. */
+/* Is it a GPU? A server board's own VGA chip is not. */
 static bool is_gpu(unsigned int class, unsigned int vendor)
 {
 	class >>= 8;
@@ -260,7 +260,7 @@ static int compare_numbers(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* "10de:2330", each type once: by their PCI numbers, which a container sees without a
+/* Add the GPU types as "10de:2330", each once: PCI numbers are visible in a container without the
  * driver's programs. */
 int inputs_add_gpu(struct gather *g, struct error *err)
 {

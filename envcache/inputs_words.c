@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Files that words name: those of the command, those of a word with blanks (`sh -c "..."`), and
- * those of scripts and lists of requirements that were found.
+ * Find files named by words: words of the command, of words with blanks (`sh -c "..."`), and of
+ * scripts and lists of requirements that were found.
  *
- * What a program does with its words is not known, so each part of a word that names a file, from
- * the working folder or from a folder that words name, has that file counted, whichever program
- * and option it is of: a file too many costs a capture, one too few a stale restore.  Only what
- * surely is not read is left out.  docs/environments.md has the rule.
+ * It is unknown what a program does with its words.  So each part of a word that names a file,
+ * relative to the working folder or another named folder, makes that file an input, whatever the
+ * program and option: an unnecessary file only costs a capture, a missing one would give a stale
+ * restore.  Only files that are certainly not read are left out. docs/environments.md has the
+ * rules.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -24,52 +25,57 @@
 #include "envcache/inputs_priv.h"
 #include "envcache/words.h"
 
-#define DEPTH_MAX 8 /* texts within one another */
+#define DEPTH_MAX 8 /* nesting of texts */
 #define READS_MAX 256u
-#define TEXT_MAX (1u << 20) /* a longer file is no script or list of people's */
+#define TEXT_MAX (1u << 20) /* longer files are not scripts or lists */
 #define FOLDERS_MAX 32u
-#define MATCHES_MAX 256u /* of a pattern */
+#define MATCHES_MAX 256u /* files that a pattern matches */
 #define DIGEST_DIGITS_MIN 40u
-#define PART_ENDS "=:,@#[]" /* what parts of a word stand between */
+#define PART_ENDS "=:,@#[]" /* characters that separate the parts of a word */
 
-/* Words of lists stand between blanks. */
+/* The words of these lists are separated by blanks. */
 #define SHELLS "sh bash dash zsh ksh ash"
 #define INTERPRETERS SHELLS " perl ruby node"
 
-/* Commands whose words name no inputs: they read no content, or only write it. */
+/* Commands whose operands are not inputs, as they only write contents or read none. */
 #define BLIND_COMMANDS \
 	"[ [[ cd chmod chown du echo ls mkdir popd printf pushd rm rmdir stat " \
 	"tee test touch"
 
-/* Options, and commands, whose value is read: a file there is one of words, a folder there counts
- * though its name has no slash, and a value that the shell alone knows is told. */
+/* Options, and commands, whose value is read: a file there contains words, a folder there counts
+ * even without a slash in its name, and a value that only the shell can expand is noted. */
 #define INPUT_OPTIONS \
 	"-r -c -f -e -C -S --requirement --requirements --constraint " \
 	"--constraints --override --overrides --file --editable " \
 	"--find-links --path --project --directory --cwd . source"
 
-/* Options whose value is written, or may be lost.  Short ones are switches of other programs. */
+/* Options whose value is written, and may be ignored.  Only long ones, as short ones have other
+ * meanings in other programs. */
 #define OUTPUT_OPTIONS \
 	"--output --output-document --log --log-file --report --cache-dir " \
 	"--target --prefix --root --dest"
 
-/* Folders that have files of any word's name. */
+/* Folders in which almost any word would name a file. */
 #define CROWDED_FOLDERS \
 	"/ /bin /etc /lib /sbin /usr /usr/bin /usr/lib /usr/local " \
 	"/usr/local/bin /usr/local/lib /usr/local/sbin /usr/sbin /usr/share"
 
-/* A word that may name files. */
+/* A word that may name files, and its properties. */
 struct naming_word {
 	const struct text_place *at;
-	const char *
-		option; /* whose value it is: the word before, or up to its `=` */
-	bool is_input;     /* files that it names count, and not only folders */
-	bool is_text;      /* it has blanks: words of its own, and no parts */
-	bool is_open;      /* a pattern, or partly known to the shell alone */
-	bool is_of_tool;   /* a package manager's */
-	bool has_one_path; /* it is no list of paths, as PATH=A:B */
-	bool is_content; /* what is in a folder of the part at hand is of account */
-	bool is_found; /* something of that name is there */
+	const char *option; /* the option that it is a value of: the word
+		         * before, or the part up to `=` */
+	bool is_input;      /* files that it names are inputs, not only
+	                    * folders */
+	bool is_text;       /* has blanks: it is examined as a text, not in
+	                    * parts */
+	bool is_open;       /* a pattern, or contains parts that only the
+	                    * shell can expand */
+	bool is_of_tool;    /* an argument of a package manager */
+	bool has_one_path;  /* not a list of paths such as PATH=A:B */
+	bool is_content;    /* the contents of a folder named by the present
+	                  * part count */
+	bool is_found;      /* a file or folder of this name was found */
 };
 
 static const char *base_name(const char *path)
@@ -96,7 +102,7 @@ static bool is_one_of(const char *word, const char *list)
 	return list_has(list, word, strlen(word), false);
 }
 
-/* Is one of the list in it? */
+/* Does the text contain one of the words in the list? */
 static bool has_one_of(const char *text, size_t len, const char *list)
 {
 	return list_has(list, text, len, true);
@@ -115,7 +121,7 @@ static bool is_interpreter(const char *word)
 	return is_one_of(base, INTERPRETERS) || strncmp(base, "python", 6) == 0;
 }
 
-/* The word that names the command. */
+/* The index of the word that is the command's name. */
 static size_t command_of(const struct shell_words *all, size_t i)
 {
 	while (i && !all->list[i].is_first)
@@ -125,7 +131,7 @@ static size_t command_of(const struct shell_words *all, size_t i)
 
 /* --------------------------------------------------------------------------- URLs --- */
 
-/* Is the command at the word, or what it runs (`python3 -m pip`), a package manager? */
+/* Is the command at the word, or a module that it runs (`python3 -m pip`), a package manager? */
 static bool is_of_tool(const struct shell_words *all, size_t i)
 {
 	size_t k = command_of(all, i);
@@ -135,7 +141,7 @@ static bool is_of_tool(const struct shell_words *all, size_t i)
 	return inputs_is_tool(all->list[k].text);
 }
 
-/* Does the option or variable have an index, and nothing to install? */
+/* Does the option or variable name a package index, not something to install? */
 static bool names_index(const char *name, size_t len)
 {
 	return has_one_of(name, len,
@@ -143,15 +149,16 @@ static bool names_index(const char *name, size_t len)
 			  "proxy find-links");
 }
 
-/* Is the word the value of an option that has an index? */
+/* Is the word the value of an option for a package index? */
 static bool is_behind_index(const struct shell_words *all, size_t i)
 {
 	const char *option = all->list[i - 1].text;
 
-	/* "-i" names an index as an option of a package manager, or at the start of a list's line. */
+	/* "-i" is followed by an index when used with a package manager, or at the start of a
+	 * list's line. */
 	if (strcmp(option, "-i") == 0)
 		return all->list[i - 1].is_first || is_of_tool(all, i);
-	/* The package llama-index is no option. */
+	/* A word without '-', such as the package llama-index, is no option. */
 	return *option == '-' && names_index(option, strlen(option));
 }
 
@@ -174,8 +181,7 @@ static bool has_digest(const struct shell_words *all, size_t i)
 	return false;
 }
 
-/* Note a URL without digest or commit as unknown: its content is whatever its server
- * says. */
+/* Note a URL without digest or commit as unknown: its server may change the content. */
 static int look_at_url(struct gather *g, const struct shell_words *all,
 		       size_t i, const char *url, struct error *err)
 {
@@ -196,7 +202,8 @@ static int look_at_url(struct gather *g, const struct shell_words *all,
 
 /* -------------------------------------------------------------------------- files --- */
 
-/* Is the file left out?  The node's own files are, which differ between nodes, and the base's. */
+/* Is the file ignored?  Files of the node itself are, as they differ between nodes, and files in
+ * targets, as the base has them. */
 static bool is_left_out(const struct gather *g, const char *real)
 {
 	static const char *const own[] = {
@@ -228,7 +235,7 @@ static bool is_folder(const char *path, const char *real)
 	return is && strcmp(is, real) == 0;
 }
 
-/* Add a folder that files may be in; the working folder is none of them. */
+/* Add a folder in which to look for files, unless it is the working folder or ignored. */
 static int add_folder(struct gather *g, const char *path, const char *real,
 		      struct error *err)
 {
@@ -251,7 +258,7 @@ static int add_folder(struct gather *g, const char *path, const char *real,
 					: error_nomem(err);
 }
 
-/* Is the text a shell's script? */
+/* Is the text a shell script? */
 static bool is_script(const struct naming_word *w, const char *end,
 		      const char *text)
 {
@@ -261,8 +268,8 @@ static bool is_script(const struct naming_word *w, const char *end,
 		memmem(text + 2, strcspn(text + 2, "\n"), "sh", 2));
 }
 
-/* Keep the text of a file that was just added, if it is a script or a list: its words are looked
- * at later.  It names others from its own folder, too. */
+/* Keep the text of a newly added script or list, to examine its words later.  Its own folder is
+ * also searched for files that it names. */
 static int keep_text(struct gather *g, const struct naming_word *w,
 		     const char *path, struct error *err)
 {
@@ -292,8 +299,8 @@ static int keep_text(struct gather *g, const struct naming_word *w,
 	return real ? add_folder(g, folder, real, err) : 0;
 }
 
-/* Is what is in a folder of this name of account?  A bare name may be anything else; of a
- * script's folders those at absolute paths mostly are where something goes. */
+/* Do the contents of a folder with this name count?  A name without a slash may mean anything
+ * else; a script's absolute folder paths are mostly destinations. */
 static bool is_content(const struct naming_word *w, const char *part)
 {
 	return w->is_input && w->has_one_path &&
@@ -366,7 +373,7 @@ static int look_in_folder(struct gather *g, struct naming_word *w,
 		       : look_at_path(g, w, path, name, err);
 }
 
-/* Is what is in the working folder of no account?  "/" is where a container begins. */
+/* Do the contents of the working folder not count?  In "/", where containers start, they do not. */
 static bool has_no_folder(const struct gather *g)
 {
 	AUTO_FREE char *real = realpath(".", NULL);
@@ -375,7 +382,7 @@ static bool has_no_folder(const struct gather *g)
 	       (is_left_out(g, real) || is_one_of(real, CROWDED_FOLDERS));
 }
 
-/* Look for what a part of a word names, wherever the command may be. */
+/* Look up a part of a word in each folder that the command may be in. */
 static int look_for(struct gather *g, struct naming_word *w, const char *part,
 		    const char *written, struct error *err)
 {
@@ -391,13 +398,13 @@ static int look_for(struct gather *g, struct naming_word *w, const char *part,
 		if (!part)
 			return error_nomem(err);
 	}
-	/* file:///PATH */
+	/* Reduce the slashes of file:///PATH to one. */
 	part += strspn(part, "/") - (*part == '/');
 	written += strspn(written, "/") - (*written == '/');
 	w->is_content = is_content(w, part);
 	rc = look_in_folder(g, w, NULL, part, written, err);
 	for (size_t i = 0; rc == 0 && *part != '/' && i < g->n_folders; i++)
-		/* "." is the folder itself, told of once, and `cd ..` goes up once. */
+		/* "." is only looked up once, in the working folder; `cd ..` goes up only once. */
 		if ((strcmp(part, ".") != 0 || has_no_folder(g)) &&
 		    (strncmp(part, "..", 2) != 0 ||
 		     strcmp(base_name(g->folders[i]), "..") != 0))
@@ -419,8 +426,8 @@ static size_t count_parts(const char *word)
 	return n;
 }
 
-/* Each part of a word, alone and with all that follows it; of -rFILE what follows the option,
- * and of $FOLDER/FILE, if the shell alone knows where that is, FILE. */
+/* Look up each part of a word, alone and with all that follows; of -rFILE, FILE; and of
+ * $FOLDER/FILE, if only the shell knows the folder, FILE. */
 static int look_at_parts(struct gather *g, struct naming_word *w,
 			 const struct shell_word *word, struct error *err)
 {
@@ -456,7 +463,7 @@ static int look_at_parts(struct gather *g, struct naming_word *w,
 			(text[n] != ':' || strncmp(text + n, "://", 3) == 0);
 		if (rc < 0 || !text[n] || w->is_text)
 			return rc;
-		/* Before `=` stands a name of the program's, as status of dd. */
+		/* The part before `=` is an option of the program, such as status= of dd. */
 		if (text[n] == '=')
 			w->option = word->text;
 		else
@@ -467,7 +474,7 @@ static int look_at_parts(struct gather *g, struct naming_word *w,
 	return rc;
 }
 
-/* Does the variable say the same on all nodes, as far as its name and value tell? */
+/* Judged by name and value, is the variable the same on all nodes? */
 static bool is_for_all(const char *name, size_t len, const char *value)
 {
 	return *value != '/' && !name_is_secret(name, len) &&
@@ -476,8 +483,8 @@ static bool is_for_all(const char *name, size_t len, const char *value)
 			   "PROXY");
 }
 
-/* `pip install numpy==$VERSION`: what is installed is what the variable says.  A path says
- * where, and files count by themselves. */
+/* Add the variables used in a text, as in `pip install numpy==$VERSION`.  A path in a variable is
+ * not added, as the files there are inputs themselves. */
 static int add_variables_of(struct gather *g, const char *at, struct error *err)
 {
 	const char *name, *value;
@@ -499,8 +506,8 @@ static int add_variables_of(struct gather *g, const char *at, struct error *err)
 static int look_at_text(struct gather *g, const struct text_place *at,
 			const char *text, struct error *err);
 
-/* Note a word whose value the shell alone knows where it is what is read.  A script's own
- * folder is looked in anyway, and a new one is empty. */
+/* Note a word that is read and whose value only the shell knows.  Not for a script's own folder,
+ * which is searched anyway, nor for a new folder (mktemp), which is empty. */
 static int note_open(struct gather *g, const struct naming_word *w,
 		     const struct shell_words *all, size_t i, struct error *err)
 {
@@ -509,7 +516,7 @@ static int note_open(struct gather *g, const struct naming_word *w,
 
 	if (w->is_found || !w->is_open || !strpbrk(text, "$`"))
 		return 0;
-	/* Outside of quotes $(...) is several words. */
+	/* Outside of quotes, $(...) was split into several words. */
 	if (strcmp(text, "$") == 0 && i + 1 < all->n)
 		text = all->list[i + 1].text;
 	if (is_one_of(w->option, "cd pushd"))
@@ -538,7 +545,7 @@ static int look_at_word(struct gather *g, const struct text_place *at,
 	const struct text_place below = { at->depth + 1, at->is_script };
 	struct naming_word w = {
 		.at = at,
-		/* --OPTION=VALUE has no value behind it. */
+		/* After --OPTION=VALUE, the next word is not its value. */
 		.option = i && !word->is_first && !strchr(word[-1].text, '=')
 				  ? word[-1].text
 				  : "",
@@ -551,8 +558,8 @@ static int look_at_word(struct gather *g, const struct text_place *at,
 	};
 	int rc = 0;
 
-	/* Names that digests have would be asked for one by one, in vain; `. FILE` is a command,
-	 * and no folder as "." alone in a list. */
+	/* Skip digests, which no file is named after; and the command `.  FILE`, whose "." is not
+	 * a folder. */
 	if (word->is_output || strncmp(word->text, "--hash", 6) == 0 ||
 	    (word->is_first && strcmp(word->text, ".") == 0 && i + 1 < all->n &&
 	     !word[1].is_first))
@@ -567,7 +574,7 @@ static int look_at_word(struct gather *g, const struct text_place *at,
 		return look_at_url(g, all, i, url, err);
 	if (rc == 0)
 		rc = look_at_parts(g, &w, word, err);
-	/* A text for a shell, or for another program that runs commands. */
+	/* The word is a text for a shell, or another program that runs commands. */
 	if (rc == 0 && w.is_text && w.is_input)
 		rc = look_at_text(g, &below, word->text, err);
 	return rc < 0 || !g->is_settled ? rc : note_open(g, &w, all, i, err);
@@ -589,7 +596,7 @@ static int look_at_text(struct gather *g, const struct text_place *at,
 	struct shell_words words;
 	int rc = shell_words_split(text, g->from->environment, &words, err);
 
-	/* A variable's value may name the variable. */
+	/* Bounded, as a variable's value may contain the variable itself. */
 	if (at->depth > DEPTH_MAX || rc == -E2BIG)
 		rc = inputs_note(g, err, "what a script of %zu bytes names",
 				 strlen(text));
@@ -599,7 +606,7 @@ static int look_at_text(struct gather *g, const struct text_place *at,
 	return rc;
 }
 
-/* An interpreter without a file that it is to read: `sh <setup.sh`, `bash -s`. */
+/* Is it an interpreter that reads standard input: `sh <setup.sh`, `bash -s`? */
 static bool reads_input(char *const *command)
 {
 	size_t n = 1;
@@ -612,7 +619,7 @@ static bool reads_input(char *const *command)
 	return !command[n] || strcmp(command[n], "-s") == 0;
 }
 
-/* The words of the command and of all texts that are known. */
+/* Examine the words of the command and of all texts found so far. */
 static int look_at_all(struct gather *g, const struct shell_words *command,
 		       struct error *err)
 {
@@ -627,8 +634,8 @@ static int look_at_all(struct gather *g, const struct shell_words *command,
 	return rc;
 }
 
-/* Folders that are named later may have files that are named before; what no folder has is
- * told last. */
+/* Repeated, as a folder found later may have files named earlier; notes about missing files are
+ * made in the last round. */
 int inputs_look_at_command(struct gather *g, struct error *err)
 {
 	const struct env_inputs_from *from = g->from;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A snapshot whose tree is mounted, joined to the targets: at each an overlay of what is
- * there, what the snapshot has of it, and an empty upper folder.  Whiteouts and opaque
- * folders of the snapshot are what the kernel takes them for.
+ * Join a mounted snapshot to the targets: mount at each target an overlay of its present content,
+ * the snapshot's folder, and an empty upper folder.  The kernel interprets the snapshot's
+ * whiteouts and opaque folders.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,15 +24,17 @@
 #include "envcache/stage.h"
 #include "envcache/xattrs.h"
 
-#define MADE_MAX (1u << 20) /* bytes of a list of folders */
+#define MADE_MAX (1u << 20) /* bytes of the list of made folders */
 
-/* A target while it is joined. */
+/* State of a target during the join. */
 struct join_target {
 	const char *path;
-	char *work; /* folder of its overlay */
-	int snapshot; /* its folder in the snapshot, O_PATH; -1: nothing changed */
+	char *work;   /* folder for its overlay's upper and work folders */
+	int snapshot; /* its folder in the snapshot, O_PATH; -1: the
+	               * snapshot does not change it */
 	bool is_mounted;
-	struct buf made; /* folders that were made for it, each with its NUL */
+	struct buf made; /* folders that were created for it, each ending
+	                  * with NUL */
 };
 
 struct joining {
@@ -43,7 +45,7 @@ struct joining {
 
 /* --------------------------------------------------------------------- the snapshot --- */
 
-/* Open the snapshot's tree, which has to be mounted here: an empty folder would pass for a
+/* Open the snapshot's tree.  It must be a mount point: an unmounted empty folder would look like a
  * snapshot without changes. */
 static int open_tree_root(struct joining *a, struct error *err)
 {
@@ -70,7 +72,8 @@ static int open_in_tree(const struct joining *a, const char *path)
 				  RESOLVE_NO_XDEV);
 }
 
-/* A folder that was and stayed empty is in the snapshot for where it has to be made. */
+/* Needs the target no overlay?  A target that was empty before and after is in the snapshot only
+ * so that it gets created. */
 static bool needs_nothing(const struct joining *a, const struct join_target *t,
 			  const struct stat *st)
 {
@@ -104,7 +107,7 @@ static int find_in_snapshot(const struct joining *a, struct join_target *t,
 
 /* ------------------------------------------------------------------------ the place --- */
 
-/* Owner, permissions, attributes and times of one folder to another. */
+/* Copy owner, permissions, attributes and times from one folder to another. */
 static int copy_attributes(int from, int to, struct error *err)
 {
 	AUTO(tree) t = tree_new();
@@ -145,7 +148,7 @@ static int join_made(void *arg, int fd, const char *path, struct error *err)
 	return copy_attributes(from, fd, err);
 }
 
-/* Innermost first; one in which there is something stays. */
+/* Remove the created folders, innermost first; those that are not empty stay. */
 static void remove_made(const struct buf *made)
 {
 	size_t end = made->len;
@@ -160,7 +163,7 @@ static void remove_made(const struct buf *made)
 	}
 }
 
-/* The folder's upper and work folders; `ret` is the upper one, open. */
+/* Make the target's upper and work folders; `ret` is the opened upper folder. */
 static int make_work(const struct join_target *t, int *ret, struct error *err)
 {
 	AUTO_FREE char *upper = fs_join(t->work, "upper");
@@ -181,7 +184,7 @@ static int make_work(const struct join_target *t, int *ret, struct error *err)
 
 /* ---------------------------------------------------------------------- the overlay --- */
 
-/* The flags of the target's file system, so that the overlay allows no more than it. */
+/* Mount flags of the target's file system, as the overlay must not allow more than it. */
 static int flags_of(int target, const char *path, unsigned long *ret,
 		    struct error *err)
 {
@@ -197,7 +200,7 @@ static int flags_of(int target, const char *path, unsigned long *ret,
 	return 0;
 }
 
-/* A path as an option of a mount: commas and backslashes quoted. */
+/* Append a path to mount options, with commas and backslashes escaped. */
 static int put_option(struct buf *b, const char *key, const char *path)
 {
 	int rc = buf_printf(b, ",%s=", key);
@@ -211,7 +214,7 @@ static int put_option(struct buf *b, const char *key, const char *path)
 	return rc;
 }
 
-/* By descriptors, so that names which somebody changes meanwhile lead nowhere else. */
+/* Mount by descriptors, so that renames of folders meanwhile have no effect. */
 static int mount_overlay(const struct joining *a, struct join_target *t,
 			 int target, unsigned long flags, struct error *err)
 {
@@ -220,7 +223,7 @@ static int mount_overlay(const struct joining *a, struct join_target *t,
 	AUTO_BUF work = BUF_INIT;
 	char at[64];
 
-	/* No attribute of the snapshot may lead to another file of a layer. */
+	/* Options by which no attribute of the snapshot can refer to another file of a layer. */
 	if (buf_printf(&options,
 		       "index=off,metacopy=off,redirect_dir=nofollow,"
 		       "lowerdir=/proc/self/fd/%d:/proc/self/fd/%d",
@@ -243,7 +246,7 @@ static int mount_overlay(const struct joining *a, struct join_target *t,
 	return 0;
 }
 
-/* In another namespace; what is mounted there, env_asker_undo() unmounts. */
+/* Mount in the asker's namespace; env_asker_undo() unmounts that. */
 static int mount_for_asker(const struct joining *a, const struct join_target *t,
 			   int target, unsigned long flags, struct error *err)
 {
@@ -312,7 +315,7 @@ struct below_search {
 	struct error *err;
 };
 
-/* An overlay does not go over to what is mounted below it, so that would be hidden. */
+/* Refuse mounts below a target: an overlay does not include them, and would hide them. */
 static int refuse_below(void *arg, const struct mount_row *row)
 {
 	const struct below_search *s = arg;
@@ -405,8 +408,10 @@ int env_join(const struct env_join *j, struct error *err)
 struct part_search {
 	const char *prefix;
 	const char *path;
-	struct buf source, upper; /* of the topmost at the path; with NULs */
-	struct buf paths, uppers; /* of the source's mounts, with NULs */
+	struct buf source, upper; /* of the topmost mount at the path; ends
+	                           * with NUL */
+	struct buf paths, uppers; /* of all mounts with this source, each
+	                           * ending with NUL */
 };
 
 static int find_source(void *arg, const struct mount_row *row)
@@ -438,7 +443,7 @@ static int note_mount(void *arg, const struct mount_row *row)
 	return rc < 0 ? rc : buf_append(&s->uppers, upper, strlen(upper) + 1);
 }
 
-/* The list that was made beside the upper folder. */
+/* Remove the created folders listed in the file beside the upper folder. */
 static void remove_made_of(const char *upper)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -462,8 +467,8 @@ static int part_one(const char *path, int flags, struct error *err)
 					: error_root_hint(errno));
 }
 
-/* Unmount each overlay. With MNT_DETACH all that can be are; else the first that is in
- * use ends it. */
+/* Unmount each overlay.  With MNT_DETACH go on after failures; otherwise stop at the first that is
+ * in use. */
 static int part_each(const struct part_search *s, int flags, struct error *err)
 {
 	const char *upper = s->uppers.data;
@@ -505,8 +510,8 @@ int env_part_all(const char *source, struct error *err)
 
 /* ------------------------------------------------------------------------ recover --- */
 
-/* WORK/unconfirmed, of the upper folder WORK/N/upper.  < 0: there is none, or it is
- * another user's, or another mount namespace's, whose matter it is. */
+/* Open WORK/unconfirmed for the upper folder WORK/N/upper. < 0: the file does not exist, or
+ * belongs to another user or another mount namespace, which must handle it. */
 static int open_unconfirmed(const char *upper)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -527,7 +532,7 @@ static int open_unconfirmed(const char *upper)
 	return -1;
 }
 
-/* 1: there was one at the target, and it is away. */
+/* Unmount an unconfirmed mount at the target.  1: there was one, and it is unmounted. */
 static int recover_topmost(const char *target, const char *prefix,
 			   int64_t deadline_ns, struct error *err)
 {
@@ -540,7 +545,7 @@ static int recover_topmost(const char *target, const char *prefix,
 		fd = open_unconfirmed(s.upper.data);
 	if (rc == 0 && fd >= 0)
 		rc = stage_lock(fd, deadline_ns, err);
-	/* Was it found good while we waited? */
+	/* While we waited, the mount may have been confirmed, which removes the file. */
 	if (rc == 0 && fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink > 0) {
 		rc = env_part_all(s.source.data, err);
 		rc = rc < 0 ? rc : 1;

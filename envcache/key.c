@@ -17,7 +17,7 @@
 
 #define FILE_PIECE (256u << 10)
 
-/* Kinds whose values are no secret of anybody. */
+/* Kinds of items whose values are never secret. */
 static const char *const public_kinds[] = {
 	"architecture", "base",  "criu",   "environment", "folder",
 	"gpu",          "image", "kernel", "processor",   "snapshot",
@@ -99,7 +99,7 @@ int env_key_finish(struct env_key *k, struct error *err)
 
 /* ----------------------------------------------------------------------- items --- */
 
-/* Room for the item is there. */
+/* Add an item; the caller has allocated room for it. */
 static int add_digest(struct env_key *k, const char *kind, const char *name,
 		      const struct digest *value, const char *shown,
 		      struct error *err)
@@ -129,7 +129,8 @@ int env_key_add_text(struct env_key *k, const char *kind, const char *name,
 	return add_digest(k, kind, name, &d, value, err);
 }
 
-/* Without logins: a token that is renewed each day is of the same environment. */
+/* Add the command's arguments without logins, as a token that changes daily does not change the
+ * environment. */
 static int add_arguments(struct env_key *k, char *const *command,
 			 struct error *err)
 {
@@ -151,7 +152,7 @@ static int add_arguments(struct env_key *k, char *const *command,
 	return rc;
 }
 
-/* Hide a login in the text that the item is shown as; the whole value is in the key. */
+/* Remove a login from the text shown for the item; the key contains the whole value. */
 static int hide_login(struct env_item *it, struct error *err)
 {
 	char *plain = text_without_logins(
@@ -226,7 +227,7 @@ static int add_files(struct env_key *k, char *const *files, struct error *err)
 	return rc;
 }
 
-/* Add the system that the process runs on, and its user; a cache is one from wherever. */
+/* Add the system and the user of this process.  A merged cache is independent of both. */
 static int add_system(struct env_key *k, bool merges, struct error *err)
 {
 	char user[32], libc[32], folder[PATH_MAX];
@@ -271,7 +272,7 @@ static int add_base(struct env_key *k, const struct env_targets *t,
 	return env_key_add_text(k, "base", "", text, err);
 }
 
-/* Add the inputs, but for files that --key-file has added already. */
+/* Add the inputs, except files that --key-file has added already. */
 static int add_inputs(struct env_key *k, const struct env_inputs *in,
 		      struct error *err)
 {

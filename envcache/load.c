@@ -37,7 +37,7 @@ static int map_file(const char *path, struct mapped_file *ret,
 	return 0;
 }
 
-/* Report a failed check (-EINVAL) as damage: no capture writes what fails it. */
+/* Report a failed check (-EINVAL) as damage, as no capture writes such data. */
 static int note_damage(int rc, const char *what, struct error *err)
 {
 	if (rc != -EINVAL)
@@ -63,7 +63,7 @@ static int check_loaded(struct loaded *l, struct error *err)
 	return rc < 0 ? note_damage(rc, "metadata image", err) : 0;
 }
 
-/* The giver may change its file at any time: what is checked is a copy. */
+/* Copy a file from the giver and verify the copy: the giver could change its file after a check. */
 static int copy_given(int from, uint64_t size, const struct digest *want,
 		      const char *path, struct error *err)
 {
@@ -76,7 +76,7 @@ static int copy_given(int from, uint64_t size, const struct digest *want,
 
 	if (!data)
 		return error_nomem(err);
-	/* A read of anything but a file may take as long as it likes. */
+	/* Only regular files: reading others could block. */
 	if (to < 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode))
 		return error_set(err, EIO, "no file is given");
 	rc = fs_pread_full(from, data, (size_t)size, 0);
@@ -89,7 +89,7 @@ static int copy_given(int from, uint64_t size, const struct digest *want,
 	return rc < 0 ? error_errno(err, -rc, "write '%s'", path) : 0;
 }
 
-/* The whole of both, or the store is read. */
+/* Take both files from the giver; false: read them from the store. */
 static bool take_given(struct loaded *l, const char *meta, const char *map)
 {
 	const struct artifact *a = &l->artifact;
@@ -109,7 +109,7 @@ static bool take_given(struct loaded *l, const char *meta, const char *map)
 	return false;
 }
 
-/* The two files exist under a name for as short as can be. */
+/* The two temporary files have names only for the shortest possible time. */
 static int fetch_files(struct loaded *l, const char *meta, const char *map,
 		       struct error *err)
 {
@@ -125,7 +125,8 @@ static int fetch_files(struct loaded *l, const char *meta, const char *map,
 	return rc;
 }
 
-/* Made by one that was killed meanwhile: nothing is fetched for a day. */
+/* Is the folder left by a killed process?  It is if it is a day old, as no fetch takes that
+ * long. */
 static bool is_left_over(int dir, const char *name)
 {
 	const char *end = name + strlen(FOLDER_PREFIX);
@@ -138,7 +139,7 @@ static bool is_left_over(int dir, const char *name)
 	       time(NULL) - st.st_mtime > LEFT_OVER_S;
 }
 
-/* Where nobody else can put another folder in the place of one of ours. */
+/* Can no other user replace our folders in this folder? */
 static bool is_safe(int dir)
 {
 	struct stat st;

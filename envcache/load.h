@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A snapshot's metadata, fetched and checked: its tree, and where contents lie. */
+/* A snapshot's metadata, fetched and verified: its tree, and where contents are stored. */
 #ifndef BOOTSEER_ENVCACHE_LOAD_H
 #define BOOTSEER_ENVCACHE_LOAD_H
 
@@ -19,10 +19,10 @@ struct loaded {
 	struct mapped_file meta, map_bytes;
 	struct blockmap map;
 	struct tree *tree;
-	struct env_giver *giver; /* of its contents; or NULL */
+	struct env_giver *giver; /* provides contents; may be NULL */
 };
 
-/* `giver` may be NULL; else it is borrowed until loaded_free(). */
+/* `giver` may be NULL; otherwise it is borrowed until loaded_free(). */
 int loaded_open(struct object_store *s, const struct env_snapshot *snap,
 		struct env_giver *giver, struct loaded **ret,
 		struct error *err) MUST_CHECK;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A lock of a process, and not of a descriptor: what the command leaves behind does not have
- * it, and the kernel says which process does.
+ * Locks that belong to a process (fcntl), not to a descriptor: processes that the command leaves
+ * behind do not hold them, and the kernel can name the holder.
  */
 #include "envcache/lock.h"
 
@@ -26,7 +26,8 @@
 #define STAT_MAX 4096
 #define ANCESTORS_MAX 1000
 
-/* Where no other user can have it, but in /tmp, where one can keep us from having any. */
+/* The path of the lock file: in a folder that other users cannot enter; else in /tmp, where
+ * another user could prevent us from locking. */
 static char *lock_path(void)
 {
 	const char *run = getenv("XDG_RUNTIME_DIR");
@@ -57,7 +58,7 @@ static int open_lock(void)
 		       : -1;
 }
 
-/* 0: nobody knows. */
+/* The parent of a process; 0: unknown. */
 static pid_t parent_of(pid_t pid)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -69,12 +70,12 @@ static pid_t parent_of(pid_t pid)
 	if (fs_read_file(path, STAT_MAX, &text, NULL) < 0 ||
 	    buf_append(&text, "", 1) < 0)
 		return 0;
-	/* Its name may hold anything. */
+	/* Skip the process's name, which may contain any character. */
 	end = strrchr(text.data, ')');
 	return end && sscanf(end, ") %*c %d", &parent) == 1 ? parent : 0;
 }
 
-/* Are we part of what `pid` runs? */
+/* Is `pid` an ancestor of this process? */
 static bool is_ancestor(pid_t pid)
 {
 	pid_t at = getppid();
@@ -87,7 +88,7 @@ static bool is_ancestor(pid_t pid)
 	return false;
 }
 
-/* The lock and who has it, as the environment says it; false: it cannot be said. */
+/* Format lock and holder for the environment variable; false: not possible. */
 static bool format_holder(int fd, pid_t holder, char ret[80])
 {
 	struct stat st;
@@ -107,8 +108,8 @@ void env_lock_pass(int lock, pid_t holder)
 		(void)setenv(ENV_LOCK_VARIABLE, text, 1);
 }
 
-/* Does our environment come from `holder`?  So it may be where another one started us for
- * what that runs, such as a service manager. */
+/* Was our environment set by `holder`?  Then we run for it, even if another process, such as a
+ * service manager, started us. */
 static bool is_passed_by(int fd, pid_t holder)
 {
 	const char *passed = getenv(ENV_LOCK_VARIABLE);
@@ -120,13 +121,14 @@ static bool is_passed_by(int fd, pid_t holder)
 
 /* ------------------------------------------------------------------------- locks --- */
 
-/* Locks of the folders: one byte of the file for each. */
+/* Locks of folders: for each a byte of the file is locked. */
 struct lock_list {
 	struct flock *locks;
 	size_t n, cap;
 };
 
-/* The mount that `path`, which may not be there, is in: its folder, as an end in `path`. */
+/* Find the mount that contains `path` (which may not exist): its root is the first *ret_len
+ * bytes. */
 static int find_mount(const char *path, size_t *ret_len, struct statx *ret)
 {
 	AUTO_FREE char *at = strdup(path);
@@ -151,8 +153,8 @@ static int find_mount(const char *path, size_t *ret_len, struct statx *ret)
 	return 0;
 }
 
-/* By the mount and the path below it: as long as that is not there it has no other name, and
- * in another mount namespace the same path may be another folder. */
+/* Add a lock, identified by the mount and the path inside it: a folder that does not exist yet has
+ * no better identity, and the same path may mean another folder in another mount namespace. */
 static int add_lock(struct lock_list *l, const struct statx *mount,
 		    const char *below, size_t len, short type)
 {
@@ -166,7 +168,7 @@ static int add_lock(struct lock_list *l, const struct statx *mount,
 	    digest_of(name.data, name.len, &d) < 0 ||
 	    array_grow(&l->locks, l->n, &l->cap, 64) < 0)
 		return -ENOMEM;
-	at = get_le64(d.b) >> 2; /* an off_t */
+	at = get_le64(d.b) >> 2; /* must fit into an off_t */
 	l->locks[l->n++] = (struct flock){ .l_type = type,
 					   .l_whence = SEEK_SET,
 					   .l_start = (off_t)at,
@@ -174,7 +176,7 @@ static int add_lock(struct lock_list *l, const struct statx *mount,
 	return 0;
 }
 
-/* A target is ours alone, and folders above it nobody else's alone. */
+/* List the locks: exclusive for each target, shared for the folders above. */
 static int list_locks(const struct env_targets *t, struct lock_list *ret)
 {
 	int rc = 0;
@@ -205,7 +207,7 @@ static void unlock_all(int fd)
 	(void)fcntl(fd, F_SETLK, &all);
 }
 
-/* All or none.  1: another process has the one at `*ret_other`; -errno. */
+/* Take all locks or none. 1: another process has the one at `*ret_other`; -errno. */
 static int lock_all(int fd, const struct lock_list *l, size_t *ret_other)
 {
 	for (size_t i = 0; i < l->n; i++) {
@@ -229,7 +231,7 @@ static bool is_ours_to_wait_for(int fd, const struct flock *lock)
 		return false;
 	if (l.l_type == F_UNLCK)
 		return true;
-	/* 0: of another pid namespace, which may be one that ours is in. */
+	/* 0: the holder is in another PID namespace, possibly one that contains ours. */
 	return l.l_pid > 0 && !is_passed_by(fd, l.l_pid) &&
 	       !is_ancestor(l.l_pid);
 }
@@ -260,7 +262,7 @@ bool env_lock_try(const struct env_targets *t, int *ret)
 	return rc <= 0;
 }
 
-/* 0: all locked; 1: not, and not to be waited for; -EBUSY. */
+/* 0: all are locked; 1: some are not, and waiting is pointless; -EBUSY. */
 static int wait_for_locks(int fd, const struct lock_list *l,
 			  int64_t deadline_ns, void (*waits)(void *arg),
 			  void *arg, bool *ret_waited)

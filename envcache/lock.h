@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Locks of targets: one command at a time has a target, and no other has one that lies in
- * it or around it: what is captured is what that command did, and not half of another
- * one, too.
+ * Locks of targets: only one command at a time may have a target, and no other may have a folder
+ * inside or around it.  So a capture has only that command's changes, not half of another
+ * command's.
  */
 #ifndef BOOTSEER_ENVCACHE_LOCK_H
 #define BOOTSEER_ENVCACHE_LOCK_H
@@ -12,25 +12,26 @@
 
 #include "envcache/envcache.h"
 
-/* In the environment of what the process runs that has targets: which lock it has, and
- * its number. */
+/* Variable for the children of a process that has locked targets: the lock and the process's
+ * number. */
 #define ENV_LOCK_VARIABLE "BOOTSEER_ENV_SYSTEM"
 
-/* Have the targets if nobody has; *ret as below.  False: another one has some of them. */
+/* Lock the targets without waiting; `*ret` as for env_lock_take().  False: another process has
+ * some of them. */
 bool env_lock_try(const struct env_targets *t, int *ret);
 
 /*
- * Wait until all targets are ours, as long as `*ret` is open and this process lives; -1: nobody
- * can say, or the process that has them runs us as part of its own command.  `waits` is called
- * once, when another one has some of them.
- * Returns 1 when it was waited for; -EBUSY: until `deadline_ns` (CLOCK_MONOTONIC).
+ * Wait until all targets are locked, which lasts as long as `*ret` is open and this process lives.
+ * *ret -1: locking is not possible, or the holder runs us as part of its own command.  `waits` is
+ * called once if another process has some of the targets.  Returns 1 if it waited; -EBUSY:
+ * `deadline_ns` (CLOCK_MONOTONIC) passed.
  */
 int env_lock_take(const struct env_targets *t, int64_t deadline_ns,
 		  void (*waits)(void *arg), void *arg, int *ret,
 		  struct error *err) MUST_CHECK;
 
-/* From now on the environment says that `holder` has `lock`, which is its `*ret`, and runs
- * us; -1: it has none. */
+/* Set the environment variable: `holder` has the lock with the descriptor `lock` and runs us; -1:
+ * it has none. */
 void env_lock_pass(int lock, pid_t holder);
 
 #endif

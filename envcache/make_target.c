@@ -10,7 +10,7 @@
 
 #include "common/cleanup.h"
 
-/* The folder `name` in `dir`; one that was made is what was made. */
+/* Open the folder `name` in `dir`.  If we made it, check that it still is the one we made. */
 static int open_step(int dir, const char *name, bool is_made)
 {
 	int fd = openat(dir, name,
@@ -27,7 +27,8 @@ static int open_step(int dir, const char *name, bool is_made)
 	return -ESTALE;
 }
 
-/* From `*dir`, which becomes the folder `path`, called `name` in it. */
+/* Enter the folder `path`, called `name` in `*dir`, making it if missing; `*dir` becomes the
+ * folder. */
 static int enter_or_make(int *dir, const char *name, const char *path,
 			 made_folder_fn *fn, void *arg, struct error *err)
 {

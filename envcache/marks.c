@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Marks of a snapshot beside its index, which never changes: that it is pinned, that a
- * smoke test found it bad, when it was used. Each is a small object; one that cannot be
- * read is no reason not to restore.
+ * Marks on a snapshot, stored beside its index, which never changes: pinned, found bad by a smoke
+ * test, last use.  Each is a small object; an unreadable mark does not prevent a restore.
  */
 #include <errno.h>
 #include <string.h>
@@ -84,8 +83,7 @@ int env_snapshot_check_unpinned(struct object_store *s,
 	struct object_stat st;
 	int rc = find_note(s, ENV_PIN_FOLDER, key, &st, err);
 
-	/* The note of a snapshot that is gone keeps nothing, and 'env unpin' would not find
-	 * it. */
+	/* The pin of a removed snapshot has no effect, and 'env unpin' would not find it. */
 	if (rc == 0)
 		rc = find_note(s, ENV_INDEX_FOLDER, key, &st, err);
 	if (rc == -ENOENT)
@@ -99,14 +97,15 @@ void env_snapshot_touch(struct object_store *s, const struct digest *key,
 	struct object_stat st;
 	int rc = find_note(s, ENV_USED_FOLDER, key, &st, NULL);
 
-	/* Once an hour is enough, whatever the number of nodes. */
+	/* Written at most once an hour, whatever the number of nodes. */
 	if (rc == -ENOENT || (rc == 0 && now_ms - st.modified_ms > HOUR_MS))
 		(void)!put_note(s, ENV_USED_FOLDER, key, "used\n", NULL);
 }
 
 /* ------------------------------------------------------------------------------ bad --- */
 
-/* "ID by HOST: WHY": of one capture, so that the next one of the key is not bad. */
+/* Write "ID by HOST: WHY", with the id of the capture, so that the key's next capture is not
+ * bad. */
 int env_snapshot_mark_bad(struct object_store *s,
 			  const struct env_snapshot *snap, const char *host,
 			  const char *why, struct error *err)
@@ -119,7 +118,7 @@ int env_snapshot_mark_bad(struct object_store *s,
 	return put_note(s, ENV_BAD_FOLDER, &snap->key.digest, text.data, err);
 }
 
-/* Read the note on a bad snapshot, if it is of this capture. */
+/* Read the mark of a bad snapshot, if it is for this capture. */
 static int read_bad(struct object_store *s, const struct env_snapshot *snap,
 		    struct env_marks *ret, struct error *err)
 {
@@ -145,7 +144,7 @@ static int read_bad(struct object_store *s, const struct env_snapshot *snap,
 	ret->is_bad = true;
 	(void)snprintf(ret->bad_why, sizeof(ret->bad_why), "%.160s",
 		       text + strlen(snap->folder));
-	/* The text is by whoever may write there: nothing in it may move a cursor. */
+	/* Any writer to the store can choose this text, so make it printable. */
 	for (char *p = ret->bad_why; *p; p++)
 		if (*p < ' ' || *p > '~')
 			*p = p[1] ? '?' : '\0';
@@ -191,6 +190,6 @@ int env_snapshot_expire(struct object_store *s, const struct env_snapshot *snap,
 
 	env_object_name(ENV_INDEX_FOLDER, &snap->key.digest, name);
 	rc = object_delete(s, name, snap->tag, err);
-	/* Somebody else did it; there may be a new one already. */
+	/* Another process removed it, and there may be a new one already. */
 	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Merged snapshots: caches to which many nodes add.  A cache is the union of its files by
- * path: a path that both sides have is one file if it has one size; of two sizes the larger
- * file stays, as what is shorter was cut, or is an older state of a list.  So neither clocks nor
- * the order of nodes count.  A snapshot is replaced by the next one, which has all of it.
+ * Merged snapshots: caches that many nodes add files to.  A cache is the union of its files by
+ * path.  If a path has two sizes, the larger file wins, as the shorter one was cut off or is an
+ * older state of a list.  So neither clocks nor the order of nodes matter.  Each new snapshot
+ * replaces the previous one and includes all of it.
  */
 #include "envcache/merge.h"
 
@@ -17,13 +17,13 @@
 #include "envcache/load.h"
 #include "envcache/scan.h"
 
-/* The file of a path, on one of two sides. */
+/* The file at a path, on one of the two sides. */
 struct merge_file {
 	mode_t kind; /* S_IFMT */
 	uint64_t size;
 };
 
-/* Does the file `a` belong in the place of `b`? */
+/* Shall file `a` replace file `b`? */
 static bool replaces_file(const struct merge_file *a,
 			  const struct merge_file *b)
 {
@@ -62,7 +62,7 @@ bool env_key_merges(const struct env_key *k)
 static int prune_folder(struct tree *t, struct inode *dir, int at,
 			struct error *err);
 
-/* Take the name out of the tree unless the folder `at` lacks it, or all that is below it. */
+/* Remove the name from the tree, unless the folder `at` lacks it or something below it. */
 static int prune_name(struct tree *t, struct dentry *d, int at,
 		      struct error *err)
 {
@@ -114,7 +114,7 @@ int merge_prune(struct tree *t, struct error *err)
 
 /* ---------------------------------------------------------- what the snapshot lacks --- */
 
-/* The thing of the tree at the absolute path, or NULL. */
+/* Find the inode at the absolute path in the tree, or NULL. */
 static const struct inode *find_path(struct tree *t, const char *path)
 {
 	struct inode *i = tree_root(t);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /proc/self/mountinfo, as proc_pid_mountinfo(5) has it. */
+/* Parse /proc/self/mountinfo; the format is in proc_pid_mountinfo(5). */
 #include "envcache/mount_table.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static bool is_octal(const char *s)
 	       s[2] >= '0' && s[2] <= '7';
 }
 
-/* \040 and the like, in place. */
+/* Undo escapes such as \040, in place. */
 static void unescape_octal(char *s)
 {
 	char *to = s;
@@ -35,7 +35,7 @@ static void unescape_octal(char *s)
 	*to = '\0';
 }
 
-/* The option's value; commas in it are escaped. */
+/* Find the value of the option upperdir; commas in it are escaped. */
 static char *find_upper(char *options)
 {
 	char *at = options;

@@ -12,16 +12,16 @@ struct mount_row {
 	char *path; /* mount point */
 	char *fstype;
 	char *source;
-	char *upper; /* of an overlay: its upperdir; NULL: it has none */
+	char *upper; /* upperdir of an overlay; NULL: none */
 };
 
-/* Take a line of mountinfo apart, in place, octal escapes undone.  False: it is none. */
+/* Split a line of mountinfo in place, and undo octal escapes.  False: it is malformed. */
 bool mount_row_parse(char *line, struct mount_row *ret);
 
-/* Tell of each, as they were mounted, until `fn` does not return 0; that is returned. */
+/* Call `fn` for each mount, in mount order, until it returns other than 0, which is returned. */
 typedef int mount_row_fn(void *arg, const struct mount_row *row);
 int mount_table_each(mount_row_fn *fn, void *arg, struct error *err) MUST_CHECK;
-/* The same, of an open table of another process. */
+/* mount_table_each() for another process's opened mount table. */
 int mount_table_read(FILE *f, mount_row_fn *fn, void *arg) MUST_CHECK;
 
 #endif

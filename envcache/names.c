@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names of what lies in a store of environments. */
+/* Names of objects in a store of environments. */
 #include "envcache/names.h"
 
 #include <errno.h>

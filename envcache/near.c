@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which snapshot a command had last, whatever was in the targets before: a guess, which saves
- * the time of finding out what was.  Nothing is believed of it: the snapshot is used when its
- * key turns out to be the right one.
+ * Which snapshot a command last had, whatever the targets contained before.  It is a guess that
+ * saves the time to find the real key; the snapshot is only used if it turns out to have that key.
  */
 #include <string.h>
 
@@ -41,7 +40,8 @@ void env_near_put(struct object_store *s, const struct env_key *near,
 	(void)!object_put(s, name, text, strlen(text), NULL, NULL, NULL);
 }
 
-/* Beside those of keys, whose texts begin otherwise. */
+/* The object's name for a named key.  Its hashed text begins differently from those of keys, so
+ * the names cannot collide. */
 static int name_object(const char *name, char ret[ENV_NAME_ROOM],
 		       struct error *err)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A folder that is not there yet is built in the stage, with all that is in it, and gets
- * its place whole, by one rename; in one that is there, each thing gets its place by
- * itself.  `user_ptr` of a folder is its path in the stage, NULL of one that is there.
+ * Move unpacked files to their places.  A folder that does not exist yet is built completely in
+ * the stage and placed by one rename; in an existing folder each entry is placed separately.
+ * `user_ptr` of a folder is its path in the stage, or NULL if it exists in the target.
  */
 #include "envcache/place.h"
 
@@ -18,8 +18,8 @@
 #include "envcache/merge.h"
 #include "envcache/xattrs.h"
 
-/* A path in the stage that is longer begins anew, with a folder that is moved to its
- * place later: with one more name it must not reach PATH_MAX. */
+/* A folder whose path in the stage would be longer than this is built at the stage's top and moved
+ * into its parent later: no path may reach PATH_MAX. */
 #define BUILT_PATH_MAX 3500u
 
 /* ----------------------------------------------------------------------- the stage --- */
@@ -29,7 +29,7 @@ static const char *built_path(const struct inode *dir)
 	return dir->user_ptr;
 }
 
-/* Does it get its place by a rename of its own? */
+/* Is the folder placed by a rename of its own? */
 static bool is_moved(const struct inode *dir)
 {
 	return built_path(dir) && !strchr(built_path(dir), '/');
@@ -41,7 +41,7 @@ void place_node_path(const struct unpack_plan *plan, uint32_t node,
 	const struct unpack_node *n = &plan->nodes[node];
 	const char *dir = built_path(n->name->parent);
 
-	/* A file of several names is linked to each of them. */
+	/* A file with several names (hard links) is linked to each of them later. */
 	if (dir && n->inode->nlink == 1)
 		(void)snprintf(ret, PLACE_PATH_MAX, "%s/%s", dir,
 			       n->name->name);
@@ -66,7 +66,7 @@ void place_times(int fd, const struct inode *i)
 	(void)!futimens(fd, times);
 }
 
-/* Set the owner of a file that is open, also with O_PATH, and is now as `st` says. */
+/* Set the owner of a file that is open, maybe by O_PATH, and has the state `st`. */
 static int set_owner(int fd, const struct stat *st, const struct inode *i,
 		     struct error *err)
 {
@@ -77,7 +77,7 @@ static int set_owner(int fd, const struct stat *st, const struct inode *i,
 			 i->gid, strerror(errno), error_root_hint(errno));
 }
 
-/* Each call that is not needed is one of many thousands. */
+/* Unnecessary system calls are avoided here, as there may be many thousands of files. */
 int place_attributes(int fd, const struct inode *i, struct error *err)
 {
 	struct timespec times[2];
@@ -92,7 +92,7 @@ int place_attributes(int fd, const struct inode *i, struct error *err)
 		return fs_refuse_write(fd, -errno, i->size, "", err);
 	is_owned = st.st_uid == i->uid && st.st_gid == i->gid;
 	rc = set_owner(fd, &st, i, err);
-	/* A change of the owner takes set-uid bits and capabilities away. */
+	/* A change of the owner clears set-uid bits and capabilities. */
 	if (rc == 0 &&
 	    (!is_owned || (st.st_mode & 07777) != (i->mode & 07777)) &&
 	    fchmod(fd, i->mode & 07777) < 0)
@@ -138,12 +138,12 @@ int place_special(const struct stage *s, const char *path,
 
 /* -------------------------------------------------------------------------- things --- */
 
-/* A walk over the folders of a target. */
+/* State of a walk over the folders of a target. */
 struct place_walk {
 	struct placing *p;
 	struct stage *stage;
-	struct buf path; /* relative to the target, "" of itself */
-	bool is_new;     /* in a folder that is not in its place yet */
+	struct buf path; /* relative to the target; "" for itself */
+	bool is_new;     /* inside a folder that is not in its place yet */
 	uint32_t n_built;
 };
 
@@ -174,8 +174,8 @@ static int each_child(struct place_walk *w, int fd, const struct inode *dir,
 	return rc;
 }
 
-/* Make room at a place, and write down that `made` of the stage `from` comes there: by a
- * rename of it, or by another name for it. */
+/* Free a place: log that `made` in the stage `from` will get there (by rename or as a link), and
+ * move away the present file. */
 static int clear_place(struct place_walk *w, int dir, const char *name,
 		       const struct stage *from, const char *made,
 		       bool is_renamed, struct error *err)
@@ -192,7 +192,7 @@ static int clear_place(struct place_walk *w, int dir, const char *name,
 				      w->path.data, err);
 }
 
-/* Has a program that works in a merged target put something there that stays? */
+/* In a merged target: has a program put a file there meanwhile that is to stay? */
 static bool is_kept(const struct place_walk *w, int dir, const struct dentry *d)
 {
 	struct stat st;
@@ -212,7 +212,8 @@ static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 	int rc;
 
 	if (built_path(d->parent) && d->inode->nlink == 1)
-		return 0; /* it was made there */
+		return 0; /* it was created at its final place in the built
+		           * folder */
 	if (is_kept(w, dir, d))
 		return 0;
 	place_node_path(plan, (uint32_t)d->inode->user, name);
@@ -229,7 +230,7 @@ static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 static int place_child(struct place_walk *w, int dir, const struct dentry *d,
 		       struct error *err);
 
-/* A folder that was built, open as `fd`: what is linked into it. */
+/* Add hard links to a built folder, which is open as `fd`. */
 static int fill_folder(struct place_walk *w, int fd, const struct inode *dir,
 		       struct error *err)
 {
@@ -242,7 +243,7 @@ static int fill_folder(struct place_walk *w, int fd, const struct inode *dir,
 	return rc;
 }
 
-/* Refuse to replace what was put into the target since place_prepare(). */
+/* Refuse to replace something that appeared in the target after place_prepare(). */
 static int check_place(const struct place_walk *w, int in, const char *name,
 		       struct error *err)
 {
@@ -255,7 +256,7 @@ static int check_place(const struct place_walk *w, int in, const char *name,
 			 w->path.data);
 }
 
-/* A folder that was not there, `in` what it belongs to. */
+/* Place a built folder in `in`, the existing folder that it belongs to. */
 static int place_built(struct place_walk *w, int in, const struct dentry *d,
 		       struct error *err)
 {
@@ -278,11 +279,11 @@ static int place_built(struct place_walk *w, int in, const struct dentry *d,
 			rc = error_errno(err, errno, "place '%.160s'",
 					 w->path.data);
 	}
-	/* Then, as its owner may not be allowed to move it with these. */
+	/* Only afterwards: with its own permissions the owner might not be allowed to move it. */
 	return rc < 0 ? rc : place_attributes(fd, d->inode, err);
 }
 
-/* Users other than root cannot put anything into a folder of theirs otherwise. */
+/* Give the owner write permission on a folder, which users other than root need. */
 static void place_allow(int fd)
 {
 	struct stat st;
@@ -292,14 +293,15 @@ static void place_allow(int fd)
 		(void)!fchmod(fd, (st.st_mode & 07777) | 0300);
 }
 
-/* A folder that is there: its attributes change with the first thing in it. */
+/* Place entries in an existing folder; its attributes are logged first, as the first entry changes
+ * them. */
 static int merge_folder(struct place_walk *w, int fd, const struct inode *dir,
 			struct error *err)
 {
 	int rc = stage_log_attributes(w->stage, fd,
 				      w->path.len ? w->path.data : ".", err);
 
-	/* The folder gets its own permissions when its entries are there. */
+	/* The folder gets its final permissions after its entries. */
 	if (rc == 0)
 		place_allow(fd);
 	return rc < 0 ? rc : each_child(w, fd, dir, place_child, err);
@@ -353,7 +355,7 @@ static int attributes_child(struct place_walk *w, int dir,
 		      : set_folder(w, fd, d->inode, err);
 }
 
-/* The inner ones first: nothing changes in a folder after it has its time. */
+/* Set attributes of inner folders first, as changes inside a folder would change its time. */
 static int set_folder(struct place_walk *w, int fd, const struct inode *dir,
 		      struct error *err)
 {
@@ -367,8 +369,8 @@ static int set_folder(struct place_walk *w, int fd, const struct inode *dir,
 
 /* --------------------------------------------------------------------------- prepare --- */
 
-/* Room for the path of a folder that is built, in the one that `above` is the path of;
- * without one, or where that is long already, it gets one of its own. */
+/* Allocate the path for a folder to be built, below `above`; if that is NULL or too long already,
+ * a new path at the stage's top. */
 static char *new_path(struct place_walk *w, const char *above, const char *name)
 {
 	size_t room = strlen(name) + (above ? strlen(above) : 0) + 16;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A ring of slots.  A thread takes the next file and reads it into that file's slot,
- * which is free again once the file behind it was taken: memory and open files are
- * bounded by the ring.
+ * A ring of slots.  A thread takes the next file and reads it into a slot, which is reused after
+ * the consumer has moved on to the next file.  So the ring bounds memory and open files.
  */
 #include "envcache/read_ahead.h"
 
@@ -32,16 +31,15 @@ struct read_ahead {
 	size_t n;
 	struct thread threads[SIDES_MAX];
 	unsigned int n_threads;
-	pthread_mutex_t
-		lock; /* what follows, but `file` and `room` of a slot */
+	pthread_mutex_t lock; /* protects the members below, except `file` and
+		       * `room` of slots */
 	pthread_cond_t freed, ready;
 	size_t n_begun, n_taken;
 	bool is_ending;
 	struct ahead_slot slots[SLOTS];
 };
 
-/* Holes of a small file cost nothing in the store; the file is read whole when its
- * blocks say that it has none. */
+/* Has the file no holes, judged by its number of blocks?  Then a small file is read as a whole. */
 static bool is_dense(const struct stat *st)
 {
 	return (uint64_t)st->st_blocks * STAT_BLOCK >= (uint64_t)st->st_size;
@@ -56,7 +54,7 @@ static int look_at(const struct env_entry *e, struct ahead_slot *s,
 
 	if (rc < 0)
 		return rc;
-	/* A file that cannot be asked for attributes has none, or says so again later. */
+	/* If the query fails, assume attributes: reading them later reports the error. */
 	s->file.has_xattrs = flistxattr(fd, NULL, 0) != 0;
 	if (e->size && e->size <= READ_AHEAD_WHOLE && fstat(fd, &st) == 0 &&
 	    is_dense(&st)) {
@@ -84,7 +82,7 @@ static void *read_ahead_main(void *arg)
 		struct ahead_slot *s;
 		size_t i;
 
-		/* Not the slot of the file that was taken last: it is in use. */
+		/* The slot of the file that was taken last is still in use. */
 		while (!r->is_ending && r->n_begun < r->n &&
 		       r->n_begun + 1 >= r->n_taken + SLOTS)
 			(void)pthread_cond_wait(&r->freed, &r->lock);
@@ -104,7 +102,7 @@ static void *read_ahead_main(void *arg)
 	return NULL;
 }
 
-/* The one that was taken last is done with. */
+/* Free the slot of the file that was taken last. */
 static void give_back(struct read_ahead *r)
 {
 	struct ahead_slot *s;

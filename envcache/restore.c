@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A snapshot to its targets.  All of it is unpacked in staging folders first, in
- * parallel; then things get their places, by renames that can be taken back, what was
- * deleted goes, and folders get their attributes.
+ * Restore a snapshot to its targets: unpack all of it into staging folders, in parallel; then move
+ * things to their places by reversible renames, delete what the snapshot deletes, and set
+ * attributes of folders.
  */
 #include "envcache/restore.h"
 
@@ -32,19 +32,20 @@ struct env_restoring {
 	struct loaded *l;
 	struct unpack_plan plan;
 	struct stage stages[ENV_TARGETS_MAX];
-	char **made; /* folders that had to be made, outermost first */
+	char **made; /* folders that were created, outermost first */
 	size_t n_made, cap_made;
 	struct env_restore_check *check;
-	atomic_uint *n_left; /* pieces of a node that are still to come */
+	atomic_uint *n_left; /* for each node, pieces that are not written
+	                      * yet */
 	atomic_size_t next;
-	atomic_size_t n_put; /* pieces */
+	atomic_size_t n_put; /* pieces written so far */
 	struct base_look look;
-	bool is_there; /* another process has put it there */
+	bool is_there; /* another process restored the snapshot already */
 };
 
 /* --------------------------------------------------------------------- the targets --- */
 
-/* The folder of the tree at `path`, or NULL. */
+/* Find the folder at `path` in the tree, or NULL. */
 static const struct inode *tree_folder(struct tree *t, const char *path)
 {
 	struct inode *dir = tree_root(t);
@@ -75,7 +76,7 @@ static int note_made(struct env_restoring *r, const char *path,
 	return r->made[r->n_made] ? (r->n_made++, 0) : error_nomem(err);
 }
 
-/* A folder on the way to a target, or the target, with the attributes it had. */
+/* Set the attributes of a created folder (the target, or above it) to those in the snapshot. */
 static int restore_made(void *arg, int fd, const char *path, struct error *err)
 {
 	struct env_restoring *r = arg;
@@ -119,7 +120,7 @@ static int check_room(const struct env_restoring *r, size_t target,
 	return 0;
 }
 
-/* The first target in which something changes; their number where none does. */
+/* The index of the first target with changes; the number of targets if there is none. */
 static size_t first_of(const struct env_restoring *r)
 {
 	size_t i = 0;
@@ -168,7 +169,7 @@ static int open_stages(struct env_restoring *r, struct error *err)
 
 /* ------------------------------------------------------------------------- unpacking --- */
 
-/* Several threads write one that has several pieces, whatever it will permit. */
+/* Open a file in the stage.  If several threads write it, it gets a mode that allows that. */
 static int open_node(struct env_restoring *r, uint32_t node, struct error *err)
 {
 	const struct unpack_node *n = &r->plan.nodes[node];
@@ -179,14 +180,14 @@ static int open_node(struct env_restoring *r, uint32_t node, struct error *err)
 	place_node_path(&r->plan, node, path);
 	fd = openat(r->stages[n->target].new_fd, path,
 		    O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, mode);
-	/* -ENOENT is what the store says. */
+	/* -ENOENT is reserved for objects missing in the store. */
 	return fd < 0 ? error_set(err, errno == ENOENT ? ESTALE : errno,
 				  "create a file: %s", strerror(errno))
 		      : fd;
 }
 
-/* With the last quarter of the contents the targets are looked at once more: the names of a
- * whole system take as long as that. */
+/* Start the second check of the targets when three quarters of the contents are written: listing a
+ * whole system takes about as long as the rest. */
 static void count_piece(struct env_restoring *r)
 {
 	size_t n = atomic_fetch_add(&r->n_put, 1) + 1;
@@ -196,7 +197,7 @@ static void count_piece(struct env_restoring *r)
 		base_look_begin(&r->look);
 }
 
-/* Write a piece of a file; the thread that writes the last one finishes the file. */
+/* Write a piece of a file; the thread that writes the last piece finishes the file. */
 static int restore_bytes(void *arg, uint32_t node, uint64_t off,
 			 const void *data, size_t len, struct error *err)
 {
@@ -217,7 +218,7 @@ static int restore_bytes(void *arg, uint32_t node, uint64_t off,
 	return place_attributes(fd, r->plan.nodes[node].inode, err);
 }
 
-/* A file without pieces. */
+/* Make a file that has no pieces. */
 static int make_file(struct env_restoring *r, uint32_t node, struct error *err)
 {
 	const struct inode *i = r->plan.nodes[node].inode;
@@ -242,7 +243,7 @@ static int make_node(struct env_restoring *r, uint32_t node, struct error *err)
 	return place_special(&r->stages[n->target], path, n->inode, err);
 }
 
-/* Nodes by turns, until all are made. */
+/* Each thread takes the next node, until all are made. */
 static int restore_side(void *arg, unsigned int index, struct error *err)
 {
 	struct env_restoring *r = arg;
@@ -277,8 +278,8 @@ static int prepare_stages(struct env_restoring *r, struct error *err)
 	return rc;
 }
 
-/* A snapshot that was removed is nobody's matter; one that is there without its blobs
- * is damaged, and stays so until somebody removes it. */
+/* Report missing objects: if the snapshot was removed meanwhile, that is no damage; if its index
+ * exists without its blobs, it is damaged until somebody removes it. */
 static int refuse_missing(struct object_store *s,
 			  const struct env_snapshot *snap, int rc,
 			  struct error *err)
@@ -332,7 +333,7 @@ static int place_all(struct env_restoring *r, struct error *err)
 	return rc;
 }
 
-/* Take all back. */
+/* Undo everything, in reverse order. */
 static void undo_all(struct env_restoring *r, bool keeps_others,
 		     struct error *err)
 {
@@ -359,7 +360,7 @@ static void undo_all(struct env_restoring *r, bool keeps_others,
 	}
 }
 
-/* In one moment, whatever happens after it. */
+/* Commit all targets at once: the first target's commit decides. */
 static int commit_all(struct env_restoring *r, struct error *err)
 {
 	AUTO_BUF others = BUF_INIT;
@@ -377,14 +378,16 @@ static int commit_all(struct env_restoring *r, struct error *err)
 	if (!others.len)
 		return stage_commit(&r->stages[first], err);
 	rc = stage_commit_leader(&r->stages[first], &others, err);
-	/* The first is the last: it says what became of the others. */
+	/* The first target's commit is done, and lists the others, so that failures here do not
+	 * matter. */
 	for (size_t i = r->q.targets->n; rc == 0 && i-- > first;)
 		if (r->plan.folders[i])
 			(void)!stage_commit(&r->stages[i], NULL);
 	return rc;
 }
 
-/* Put all in its place. A signal that would interrupt it is held back for that moment. */
+/* Place everything, run the check, then commit or undo.  Signals are blocked meanwhile, except
+ * during the check. */
 static int commit_stages(struct env_restoring *r, struct error *err)
 {
 	bool was_checked = false;
@@ -394,7 +397,7 @@ static int commit_stages(struct env_restoring *r, struct error *err)
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = place_all(r, err);
-	/* A process that is killed here leaves the log to env_recover(). */
+	/* If the process is killed here, env_recover() undoes the logged steps. */
 	if (rc == 0 && r->check) {
 		was_checked = true;
 		(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -409,7 +412,7 @@ static int commit_stages(struct env_restoring *r, struct error *err)
 	return rc;
 }
 
-/* The staging folders go; that was the last change of the targets' times. */
+/* Remove the staging folders, which is the last change to the targets' times. */
 static void close_stages(struct env_restoring *r, bool is_good)
 {
 	for (size_t i = 0; i < r->q.targets->n; i++) {
@@ -454,7 +457,7 @@ static unsigned int choose_threads(unsigned int wanted)
 	return n > THREADS_MAX ? THREADS_MAX : (unsigned int)n;
 }
 
-/* Check what is there: a file that another process has put there cannot be taken back. */
+/* Only run the check: a restore by another process cannot be undone by us. */
 static int check_there(struct env_restore_check *check, struct error *err)
 {
 	int rc = check ? check->is_good(check, err) : 0;
@@ -471,13 +474,13 @@ static void restoring_free(struct env_restoring *r, bool is_good)
 	free(r);
 }
 
-/* Its targets are locked, and all that is to be put there is in the stages. */
+/* The first step: lock the targets and unpack everything into the stages. */
 static int begin_restore(struct env_restoring *r, struct error *err)
 {
 	int64_t begun_ns = clock_now_ns();
 	int rc = open_stages(r, err);
 
-	/* Another one was waited for, and has put it there, perhaps. */
+	/* After waiting for another process, check whether it restored the snapshot. */
 	if (rc == 0 && clock_now_ns() - begun_ns >= STAGE_LOOK_NS)
 		rc = base_check(r->q.snap, r->q.targets, err);
 	r->is_there = rc == 1;
@@ -522,7 +525,7 @@ int env_restore_begin(const struct env_restore_request *q,
 int env_restore_end(struct env_restoring *r, struct env_restore_check *check,
 		    struct error *err)
 {
-	/* Unpacking may have taken minutes, and not all who work in the targets look at
+	/* Check again: unpacking may take minutes, and not all processes in the targets respect
 	 * the lock. */
 	int rc = r->is_there ? 1 : base_look_end(&r->look, err);
 

@@ -12,7 +12,7 @@
 #define RUN_BYTES (4 * MIB)
 #define RUN_BLOCKS 1024u
 
-/* Blocks [first, first + n), of one pack. */
+/* Blocks [first, first + n), all of one pack. */
 struct runs_one {
 	size_t first, n;
 };
@@ -39,7 +39,7 @@ static void block_at(const struct block_runs *r, size_t i, struct block *ret)
 	r->block(r->arg, i, ret);
 }
 
-/* Is the block at `i` the same stored bytes as that before it? */
+/* Are the stored bytes of block `i` the same as those of the block before? */
 static bool is_again(const struct block_runs *r, size_t i)
 {
 	struct block a, b;
@@ -88,7 +88,7 @@ struct run_sink {
 	size_t at, end;
 };
 
-/* A block, for each place of the device that it has. */
+/* Pass a block on, once for each place in the device that has it. */
 static int run_put(struct block_sink *sink, size_t index, const void *data,
 		   struct error *err)
 {

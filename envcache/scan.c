@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The result of a walk over the targets (scan_walk.c). Changes are found by what stat(2)
- * tells: whatever changes a file sets its ctime, which nobody can set back. Only a file
- * that was changed just before the walk may be changed again within the same tick of the
- * clock; its content is hashed.
+ * The result of a walk over the targets (scan_walk.c).  Changes are detected by stat(2): every
+ * change of a file sets its ctime, which no program can set back.  Only a file changed just before
+ * the walk might be changed again within the same clock tick; such files are hashed.
  */
 #include "envcache/scan.h"
 
@@ -22,7 +21,7 @@
 #include "common/fs.h"
 #include "common/text.h"
 
-/* Clocks of file servers differ, and some file systems keep times by 2 s. */
+/* Allows for differing clocks of file servers, and file systems with a resolution of 2 s. */
 #define RECENT_NS (3 * NS_PER_S)
 #define HASH_PIECE (256u << 10)
 
@@ -37,7 +36,7 @@ int env_path_compare(const char *a, const char *b)
 	}
 	if (*x == *y)
 		return 0;
-	/* The end of a path, then a slash, then all other bytes. */
+	/* Order: end of path, slash, all other bytes. */
 	if (!*x || !*y)
 		return *x ? 1 : -1;
 	if (*x == '/' || *y == '/')
@@ -45,7 +44,7 @@ int env_path_compare(const char *a, const char *b)
 	return *x < *y ? -1 : 1;
 }
 
-/* A file's time may be anything: the first or the last that nanoseconds count. */
+/* A time in nanoseconds; times out of range become the smallest or largest value. */
 static int64_t statx_ns(const struct statx_timestamp *t)
 {
 	return clock_scale(t->tv_sec, NS_PER_S, t->tv_nsec);
@@ -65,8 +64,8 @@ int env_entry_look(int dir, const char *name, struct env_entry *ret,
 	ret->gid = x.stx_gid;
 	ret->nlink = x.stx_nlink;
 	ret->size = S_ISDIR(x.stx_mode) ? 0 : x.stx_size;
-	/* A folder of an overlay gets a new number when the kernel forgets it and its layers
-	 * are on several file systems; its times tell as much. */
+	/* An overlay's folder can get a new inode number when the kernel forgets it, if the layers
+	 * are on several file systems; the times show changes as well. */
 	ret->ino = S_ISDIR(x.stx_mode) ? 0 : x.stx_ino;
 	ret->dev = makedev(x.stx_dev_major, x.stx_dev_minor);
 	ret->rdev = makedev(x.stx_rdev_major, x.stx_rdev_minor);
@@ -188,7 +187,7 @@ int env_scan_hash_recent(struct env_scan *s, struct error *err)
 	return rc;
 }
 
-/* Eight numbers of at most 22 digits. */
+/* A line has eight numbers of at most 22 digits. */
 #define LINE_NUMBERS_MAX 192
 
 static char *put_number(char *at, uint64_t v, unsigned int base, char behind)
@@ -204,12 +203,12 @@ static char *put_number(char *at, uint64_t v, unsigned int base, char behind)
 	return at;
 }
 
-/* Printf took a third of a look at 200,000 names. */
+/* Format a line by hand: printf() took a third of the time of a scan of 200,000 names. */
 static int put_line(const struct env_entry *e, struct buf *b)
 {
 	size_t path_len = strlen(e->path);
 	size_t link_len = e->link ? strlen(e->link) : 0;
-	/* A folder's time is of when it was made here. */
+	/* The time of a folder only says when it was made on this node. */
 	int64_t time = S_ISREG(e->mode) ? e->mtime_ns : 0;
 	char *p;
 	int rc = buf_reserve(b, LINE_NUMBERS_MAX + path_len + link_len);
@@ -257,8 +256,7 @@ int env_scan_digest(const struct env_scan *s, const struct env_targets *t,
 	for (size_t i = 0; rc == 0 && i < s->n; i++) {
 		const struct env_entry *e = &s->entries[i];
 
-		/* Programs that bring drivers into a container make this file anew at
-		 * each start. */
+		/* Container runtimes that mount drivers rewrite this file at each start. */
 		if (strcmp(e->path, "/etc/ld.so.cache") == 0 ||
 		    env_scan_is_empty_target(s, t, i))
 			continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The entries of the target folders. */
+/* The entries in the target folders. */
 #ifndef BOOTSEER_ENVCACHE_SCAN_H
 #define BOOTSEER_ENVCACHE_SCAN_H
 
@@ -10,67 +10,68 @@
 #define ENV_ENTRIES_MAX 4000000u
 #define ENV_DEPTH_MAX 512u
 #define ENV_SCAN_THREADS 8u
-/* Folders of restores under way in a target begin so; no scan sees them. */
+/* Prefix of staging folders of restores; scans skip them. */
 #define ENV_STAGING ".bootseer-env."
 
 struct env_entry {
-	const char *path; /* absolute; the scan's, as is the link */
-	const char *link; /* of a symlink: where it leads */
+	const char *path; /* absolute; both texts belong to the scan */
+	const char *link; /* target of a symlink */
 	uint32_t mode;    /* S_IF* and permission bits */
 	uint32_t uid, gid, nlink;
 	uint64_t size, ino, dev, rdev;
 	int64_t mtime_ns, ctime_ns;
-	bool has_content; /* it was hashed, as its times could lie */
+	bool has_content; /* the content was hashed, as the times alone may
+	                   * hide a change */
 	struct digest content;
 };
 
-/* Sorted as a walk that takes names in byte order: env_path_compare(). */
+/* The result of a scan, sorted by env_path_compare(). */
 struct env_scan {
 	struct env_entry *entries;
 	size_t n;
-	/* Mounts in the targets, folders and files: they are not the targets' own, and
-	 * what they cover was not looked at. */
+	/* Mounts inside the targets, on folders and files.  They are not part of the targets, and
+	 * what they cover was not scanned. */
 	const char **mounts;
 	size_t n_mounts, cap_mounts;
-	struct scan_texts *texts; /* what paths and links point into */
+	struct scan_texts *texts; /* memory of paths and links */
 };
 
-/* A path comes before what is below it, and that before its next sibling. */
+/* Order of a walk: a path comes before all paths below it, and those before its next sibling. */
 int env_path_compare(const char *a, const char *b);
 
-/* Was nothing seen of the path, as it is mounted, or in what is? */
+/* Is the path unknown to the scan because it is a mount, or inside one? */
 bool env_scan_is_covered(const struct env_scan *s, const char *path);
 
-/* As fs_openat2(), of a path of any length, which is opened by steps. */
+/* fs_openat2() for a path of any length, which is opened step by step. */
 int env_open_long(int root, const char *path, uint64_t flags, uint64_t resolve);
 
-/* Look at the name in the folder, also of a symlink itself; "": at what `dir` has open.
- * -errno. It leaves path, link and content as they are. */
+/* Get the entry `name` in the folder, without following a symlink; "": `dir` itself.  Path, link
+ * and content are not set.  Returns -errno. */
 int env_entry_look(int dir, const char *name, struct env_entry *ret,
 		   bool *ret_is_mount) MUST_CHECK;
-/* -E2BIG, as a scan has ENV_ENTRIES_MAX names at most. */
+/* Set -E2BIG: a scan has at most ENV_ENTRIES_MAX names. */
 int env_scan_is_full(struct error *err) MUST_CHECK;
 
-/* The same thing with the same attributes, as far as stat(2) tells? */
+/* Is it the same file with the same attributes, according to stat(2)? */
 bool env_entry_is_same(const struct env_entry *a, const struct env_entry *b);
-/* The file behind the entry, open with these flags; -ESTALE: it is another by now. */
+/* Open the entry's file with these flags; -ESTALE: it was replaced by another file. */
 int env_entry_open(const struct env_entry *e, int *ret_fd,
 		   struct error *err) MUST_CHECK;
-/* Is what `fd` has open still as the entry says? */
+/* Is the open file still as the entry describes it? */
 bool env_entry_is_still(const struct env_entry *e, int fd);
 int env_entry_hash(const struct env_entry *e, struct digest *ret,
 		   struct error *err) MUST_CHECK;
 
-/* A digest of names, kinds, sizes, owners, permissions and times of files: two nodes
- * with the same one had the same before the command. */
+/* Digest of names, types, sizes, owners, permissions and times of files.  Nodes with equal digests
+ * had equal targets before the command. */
 int env_scan_digest(const struct env_scan *s, const struct env_targets *t,
 		    struct digest *ret, struct error *err) MUST_CHECK;
-/* A target with nothing in it, which is as good as none: a restore that was killed, or another
- * command, makes such. */
+/* Is it an empty target?  It counts as missing, as killed restores and other commands leave
+ * such. */
 bool env_scan_is_empty_target(const struct env_scan *s,
 			      const struct env_targets *t, size_t entry);
 
-/* Are they of the same things, also the times that only the kernel sets? */
+/* Are both scans equal, including the times that only the kernel sets? */
 bool env_scan_is_same(const struct env_scan *a, const struct env_scan *b);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The walk over the targets, by several threads: on a cold disk each look at a name waits
- * for the disk, which serves several at once.  A thread takes a folder, looks at its names
- * in the order of their inodes, as they lie on the disk, and leaves its folders to
- * whoever is free.  What they saw is put in the order of names at the end.
+ * The walk over the targets by several threads: on a cold disk each stat(2) waits for the disk,
+ * which serves several at once.  A thread takes a folder, calls stat(2) for its names in inode
+ * order (as they lie on the disk), and queues its subfolders for any thread.  At the end the
+ * entries are sorted by name.
  *
- * The folder that was found last is looked at first, so few wait.  One that waits has no
- * descriptor open, but its path: there are as many open as threads and targets.
+ * The folder found last is taken first, which keeps the queue short.  A queued folder is a path,
+ * not a descriptor, so only as many descriptors are open as there are threads and targets.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +26,7 @@
 #define TEXTS_BYTES (64u << 10)
 #define LIST_BYTES (32u << 10)
 
-/* Paths, one behind the other. */
+/* Memory for paths, which are stored one after the other. */
 struct scan_texts {
 	struct scan_texts *next;
 	size_t used, size;
@@ -38,30 +38,31 @@ struct scan_root {
 	dev_t dev;
 	size_t path_len;
 	struct env_entry entry;
-	struct scan_folder *folder; /* NULL: the target is not there */
+	struct scan_folder *folder; /* NULL: the target does not exist */
 };
 
 struct scan_name {
 	struct env_entry entry;
-	struct scan_folder *folder; /* of a folder */
+	struct scan_folder *folder; /* if it is a folder */
 	bool is_mount;
 };
 
 struct scan_folder {
-	struct scan_folder *next; /* that waits */
+	struct scan_folder *next; /* next in the queue */
 	const struct scan_root *root;
 	const char *path;
 	size_t path_len;
 	unsigned int depth;
-	struct scan_name *names; /* in their order */
+	struct scan_name *names; /* sorted */
 	size_t n;
 };
 
 struct scan_walk {
-	pthread_mutex_t lock; /* what follows, but the texts of a side */
+	pthread_mutex_t lock; /* protects the members below, except the
+	                       * texts of each thread */
 	pthread_cond_t found;
 	struct scan_folder *waiting;
-	size_t n_left; /* folders that wait or are looked at */
+	size_t n_left; /* folders that are queued or being read */
 	size_t n_names;
 	bool has_failed;
 	struct scan_texts *texts[ENV_SCAN_THREADS];
@@ -72,8 +73,7 @@ struct scan_side {
 	struct scan_walk *walk;
 	struct scan_texts **texts;
 	char *list; /* LIST_BYTES */
-	/* Names of the folder that the thread looks at, whose own list has no room to
-	 * spare. */
+	/* Names of the folder that is being read; copied to the folder with the exact size. */
 	struct scan_name *names;
 	size_t n, cap;
 };
@@ -88,7 +88,7 @@ static void texts_free(struct scan_texts *t)
 	}
 }
 
-/* Room for a text that lives as long as the scan. */
+/* Allocate a text that lives as long as the scan. */
 static char *text_new(struct scan_texts **texts, size_t size)
 {
 	struct scan_texts *t = *texts;
@@ -116,7 +116,7 @@ void env_scan_free(struct env_scan *s)
 	free(s);
 }
 
-/* Folders lie ENV_DEPTH_MAX deep at most. */
+/* Recursive, which is safe as folders are at most ENV_DEPTH_MAX deep. */
 static void folder_free(struct scan_folder *f)
 {
 	if (!f)
@@ -172,7 +172,7 @@ static int list_folder(struct scan_side *s, const struct scan_folder *f,
 	while (rc == 0) {
 		ssize_t n = getdents64(dir, s->list, LIST_BYTES);
 
-		/* The folder was removed while it was read. */
+		/* ENOENT: the folder was removed while it was read. */
 		if (n == 0 || (n < 0 && errno == ENOENT))
 			break;
 		if (n < 0)
@@ -225,7 +225,7 @@ static int new_folder(const struct scan_folder *in, struct scan_name *n,
 	return 0;
 }
 
-/* False: it is not there any more, or not to be seen. */
+/* Get a name's entry. *ret false: the name is gone, or is to be skipped. */
 static int look_at_name(struct scan_side *s, const struct scan_folder *f,
 			int dir, struct scan_name *n, bool *ret,
 			struct error *err)
@@ -240,9 +240,9 @@ static int look_at_name(struct scan_side *s, const struct scan_folder *f,
 			       ? 0
 			       : error_errno(err, -rc, "'%.160s'", e->path);
 	if (S_ISSOCK(e->mode) && !n->is_mount)
-		return 0; /* it is of a process */
+		return 0; /* belongs to a running process */
 	*ret = true;
-	/* Another volume of the same file system counts as one that is mounted. */
+	/* A subvolume of the same file system counts as a mount. */
 	if (S_ISDIR(e->mode) && e->dev != f->root->dev)
 		n->is_mount = true;
 	if (n->is_mount)
@@ -259,7 +259,7 @@ static int compare_inodes(const void *a, const void *b)
 	return x->entry.ino < y->entry.ino ? -1 : x->entry.ino > y->entry.ino;
 }
 
-/* Compare two names of a folder, by their last part. */
+/* Compare two names of one folder by their last component. */
 static int compare_names(const void *a, const void *b)
 {
 	const struct scan_name *x = a, *y = b;
@@ -267,7 +267,7 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(x->entry.path, y->entry.path);
 }
 
-/* Its names, in their order, become the folder's. */
+/* Sort the names and store them in the folder. */
 static int keep_names(const struct scan_side *s, struct scan_folder *f,
 		      struct error *err)
 {
@@ -324,7 +324,7 @@ static int look_in(struct scan_side *s, struct scan_folder *f,
 	fd = env_open_long(f->root->fd, f->path + f->root->path_len + 1,
 			   O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
-		return 0; /* it went while we looked; the next look sees that */
+		return 0; /* removed during the scan; a later scan shows that */
 	if (fd < 0)
 		return error_errno(err, errno, "open '%.160s'", f->path);
 	return look_at_names(s, f, fd, err);
@@ -340,7 +340,7 @@ static void push_folder(struct scan_walk *w, struct scan_folder *f)
 	(void)pthread_cond_signal(&w->found);
 }
 
-/* NULL: there is none, and will be none. */
+/* Take a folder from the queue; NULL: none is left, nor will come. */
 static struct scan_folder *take_folder(struct scan_walk *w)
 {
 	struct scan_folder *f = NULL;
@@ -356,7 +356,7 @@ static struct scan_folder *take_folder(struct scan_walk *w)
 	return f;
 }
 
-/* Its folders are left to whoever is free. */
+/* Finish a folder, and queue its subfolders. */
 static int give_back(struct scan_walk *w, const struct scan_folder *f, int rc,
 		     struct error *err)
 {
@@ -435,8 +435,8 @@ static int note_mount(struct env_scan *s, const char *path, struct error *err)
 	return 0;
 }
 
-/* In the order of names.  The scan has room for all that was seen.  Folders go at once,
- * as there is memory for each name twice otherwise. */
+/* Add the entries of a folder, sorted by name; the scan has room for all.  Folders are freed at
+ * once, as each name would otherwise be in memory twice. */
 static int put_in_order(struct env_scan *s, struct scan_folder *f,
 			struct error *err)
 {
@@ -457,14 +457,14 @@ static int put_in_order(struct env_scan *s, struct scan_folder *f,
 	return rc;
 }
 
-/* Takes the texts. */
+/* Make the scan; takes over the texts. */
 static int make_scan(struct scan_walk *w, const struct scan_root *roots,
 		     size_t n_roots, struct env_scan **ret, struct error *err)
 {
 	AUTO(env_scan) s = calloc(1, sizeof(*s));
 	int rc = 0;
 
-	if (s) /* the list is there also when nothing is on it */
+	if (s) /* never NULL, even if there are no entries */
 		s->entries = calloc(w->n_names + 1, sizeof(*s->entries));
 	if (!s || !s->entries)
 		return error_nomem(err);

@@ -19,12 +19,13 @@
 		.head = HTTP_RESPONSE_INIT, .body = { .limit = ANSWER_MAX }, \
 	}
 #define BUSY_TRIES 5u
-#define PAGE 1000 /* snapshots in one answer */
+#define PAGE 1000 /* snapshots in one reply */
 #define RETRY_LEAST_MS 50
 #define RETRY_MOST_MS 10000
 #define WHY_MAX 200
 #define NUMBER_MAX \
-	(INT64_C(1) << 53) /* of times and counts: JSON's whole ones */
+	(INT64_C(1) << 53) /* of times and counts: whole numbers that JSON
+	                    * can hold exactly */
 
 /* ------------------------------------------------------------------------- ask --- */
 
@@ -47,10 +48,9 @@ static int parse_answer(const struct buf *body, json_t **ret, struct error *err)
 	return rc;
 }
 
-/* The result of an answer. A service that could not do it has answered all the same, and
- * so has one whose room is taken: whoever fills a service may not have the store believed
- * instead. The status of a proxy before it (502, 504), or of a service that is too old to
- * know the route, is no answer. */
+/* Judge a reply's status.  If the service failed or is full (429, 500, 503), that is a refusal:
+ * somebody who overloads the service must not make us trust the store instead.  The status of a
+ * proxy (502, 504), or of a service too old to know the route, counts as no reply. */
 static int check_answer(long status, int rc, struct error *err)
 {
 	if (status != 429 && status != 500 && status != 503)
@@ -60,11 +60,11 @@ static int check_answer(long status, int rc, struct error *err)
 	return -EREMOTEIO;
 }
 
-/* A service that is busy is asked again, for some seconds. */
+/* Send a request; repeat it for some seconds if the service is busy. */
 static int send_call(const struct env_calls *s, const struct service_request *r,
 		     struct service_answer *ret, struct error *err)
 {
-	/* The first one takes 100 to 200 ms. */
+	/* The first pause is 100 to 200 ms. */
 	static const struct backoff backoff = { .first_ms = 200,
 						.most_ms = 5000 };
 	int rc;
@@ -81,7 +81,7 @@ static int send_call(const struct env_calls *s, const struct service_request *r,
 	}
 }
 
-/* Send a request; takes the body, and the answer is the caller's. */
+/* Send a request.  Takes the body; the caller owns the reply. */
 static int call_json(const struct env_calls *s, const char *method,
 		     const struct buf *path, json_t *body, json_t **ret,
 		     struct error *err)
@@ -106,7 +106,7 @@ static int call_json(const struct env_calls *s, const char *method,
 	return rc;
 }
 
-/* "/v1/env/sha256:HEX/WHAT?repo=REPO" */
+/* Make the path "/v1/env/sha256:HEX/WHAT?repo=REPO". */
 static int key_path(const struct env_calls *s, const struct digest *key,
 		    const char *what, struct buf *ret, struct error *err)
 {
@@ -127,7 +127,7 @@ static int add_generation(struct buf *path, uint64_t generation,
 		       : 0;
 }
 
-/* A change whose answer is {"NAME": 0 or 1}; -ESTALE of 0. */
+/* Make a change whose reply is {"NAME": 0 or 1}; 0 gives -ESTALE. */
 static int call_change(const struct env_calls *s, const char *method,
 		       const struct buf *path, json_t *body, const char *name,
 		       struct error *err)
@@ -147,7 +147,7 @@ static int call_change(const struct env_calls *s, const char *method,
 
 /* ------------------------------------------------------------------------ read --- */
 
-/* Bounded, so that it can be counted with. */
+/* A number in the reply, bounded so that sums cannot overflow. */
 static int64_t number_of(const json_t *o, const char *name)
 {
 	const int64_t n = json_integer_value(json_object_get(o, name));
@@ -281,7 +281,8 @@ static int read_lease(const json_t *o, struct env_lease_said *ret,
 	else if (strcmp(state, "failed") == 0)
 		ret->state = ENV_LEASE_FAILED;
 	else if (strcmp(state, "held") == 0 || strcmp(state, "free") == 0)
-		ret->state = ENV_LEASE_HELD; /* free: it was lost to another */
+		ret->state = ENV_LEASE_HELD; /* "free": the lease was lost
+		                              * to another node */
 	else
 		return bad_answer(err, "state");
 	return 0;

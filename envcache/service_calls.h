@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Calls of bootseer-registry about environments: docs/formats/registry-api.md,
- * "Environments".  Any thread.
+ * Requests to bootseer-registry about environments: docs/formats/registry-api.md, "Environments".
+ * Any thread.
  */
 #ifndef BOOTSEER_ENVCACHE_SERVICE_CALLS_H
 #define BOOTSEER_ENVCACHE_SERVICE_CALLS_H
@@ -9,11 +9,11 @@
 #include "envcache/catalog_priv.h"
 #include "envcache/envcache.h"
 
-#define ENV_CAPTURE_ROOM 33 /* of the id of a capture, with its NUL */
+#define ENV_CAPTURE_ROOM 33 /* bytes of a capture's id, with NUL */
 
 struct service_client;
 
-/* Where keys are asked about; borrowed. */
+/* The service, and the repository of the keys; borrowed. */
 struct env_calls {
 	struct service_client *client;
 	const char *repo;
@@ -24,27 +24,28 @@ struct env_said {
 	struct digest key;
 	bool has_snapshot;
 	char capture[ENV_CAPTURE_ROOM];
-	struct digest description; /* of the text of its index */
-	struct env_marks marks;    /* but when it was used */
-	int64_t age_ms, unused_ms; /* since it was made, and used */
+	struct digest description; /* digest of the text of its index */
+	struct env_marks marks;    /* except the time of last use */
+	int64_t age_ms, unused_ms; /* times since it was made and last used */
 };
 
-/* Answer of the service when the lease of a key is asked for. */
+/* The service's reply to a request for a key's lease. */
 struct env_lease_said {
 	enum {
 		ENV_LEASE_YOURS,
 		ENV_LEASE_HELD,
 		ENV_LEASE_MADE,
-		ENV_LEASE_FAILED, /* a command did since the caller waits */
+		ENV_LEASE_FAILED, /* another node's command failed since the
+		                   * wait began */
 	} state;
-	uint64_t generation;         /* of ENV_LEASE_YOURS */
-	int64_t failures;            /* of commands, ever */
-	uint32_t retry_ms;           /* ask again after this */
-	char holder[ENV_OWNER_ROOM]; /* of ENV_LEASE_HELD; "": nobody says */
+	uint64_t generation;         /* with ENV_LEASE_YOURS */
+	int64_t failures;            /* number of failed commands so far */
+	uint32_t retry_ms;           /* pause before the next request */
+	char holder[ENV_OWNER_ROOM]; /* with ENV_LEASE_HELD; "": unknown */
 };
 
-/* -ENOENT: a service that has no such routes; -EREMOTEIO: it answered that it cannot, or
- * has no room (429, 500, or 503 several times); else as service_client_do(). */
+/* All calls return -ENOENT if the service lacks these routes; -EREMOTEIO if it refused or is full
+ * (429, 500, or several times 503); other errors as in service_client_do(). */
 int env_calls_get(const struct env_calls *s, const struct digest *key,
 		  struct env_said *ret, struct error *err) MUST_CHECK;
 /* List all keys that begin with these digits. */
@@ -54,10 +55,11 @@ int env_calls_list(const struct env_calls *s, const char *begins,
 		   void *arg, struct error *err) MUST_CHECK;
 /* A request for a lease. */
 struct env_lease_ask {
-	const char *by; /* for people */
+	const char *by; /* the requester, shown to users */
 	uint32_t ttl_ms;
-	const char *instead; /* a capture that will not do, or "" */
-	int64_t failures;    /* as the first answer had them; < 0: this is it */
+	const char *instead; /* a capture to be replaced, or "" */
+	int64_t failures;    /* from the first reply; < 0: this is the first
+	                      * request */
 };
 int env_calls_take(const struct env_calls *s, const struct digest *key,
 		   const struct env_lease_ask *want, struct env_lease_said *ret,
@@ -67,7 +69,7 @@ int env_calls_renew(const struct env_calls *s, const struct digest *key,
 int env_calls_drop(const struct env_calls *s, const struct digest *key,
 		   uint64_t generation, bool has_failed,
 		   struct error *err) MUST_CHECK;
-/* -ESTALE: another has the lease now. */
+/* Publish a snapshot.  -ESTALE: another node has the lease now. */
 int env_calls_publish(const struct env_calls *s, uint64_t generation,
 		      const struct env_snapshot *snap,
 		      const struct digest *description, int64_t ttl_ms,

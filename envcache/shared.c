@@ -10,7 +10,7 @@
 #include "objects/oci.h"
 
 #define PIECE_BYTES (4 * MIB)
-#define DOOMED_MAX (1u << 20) /* packs; of 32 bytes each in memory */
+#define DOOMED_MAX (1u << 20) /* packs; each takes 32 bytes of memory */
 
 /* -------------------------------------------------------------------- digests --- */
 
@@ -68,7 +68,8 @@ int env_doomed_list(struct object_store *s, struct env_digests *ret,
 
 /* ------------------------------------------------------------------------ put --- */
 
-/* Has the object the bytes that its name says?  One that cannot be read is put again. */
+/* Do the object's bytes have the digest?  An unreadable object counts as wrong, and is stored
+ * again. */
 static bool is_right(struct object *o, const struct digest *want)
 {
 	uint64_t size = object_opened_stat(o)->size;

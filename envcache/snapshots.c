@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Snapshots in their store: the index object of a key, and its blobs. */
+/* Snapshots in their store: each key's index object, and its blobs. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "envcache/names.h"
 #include "objects/object_get.h"
 
-#define PREFIX_MIN 4u /* hex digits of a key that people type */
+#define PREFIX_MIN 4u /* fewest hex digits of a key that users must type */
 #define HEX_DIGITS (ENV_KEY_HEX - 1)
 
 /* ------------------------------------------------------------------------ index --- */
@@ -115,7 +115,7 @@ static int list_one(void *arg, const struct object_entry *e, struct error *err)
 		return 0;
 	rc = env_snapshot_get(l->store, &key, &snap, &why);
 	if (rc == -ENOENT)
-		return 0; /* removed meanwhile */
+		return 0; /* it was removed since it was listed */
 	if (rc < 0)
 		return l->fn(l->arg, &key, NULL, &why, err);
 	rc = l->fn(l->arg, &key, &snap, NULL, err);
@@ -223,7 +223,7 @@ int env_snapshot_remove(struct object_store *s, const struct digest *key,
 	char name[ENV_NAME_ROOM];
 	int rc;
 
-	/* The index first: what it leads to is there as long as it is. */
+	/* The index goes first: as long as it exists, its blobs must exist. */
 	env_object_name(ENV_INDEX_FOLDER, key, name);
 	rc = remove_object(s, name, err);
 	if (rc == 0)

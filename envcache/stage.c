@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The log of a restore: each step is written down before it is done, and taken back from
- * there, by itself or after a kill. */
+/* The log of a restore: each step is logged before it is done, and can be undone by the log, by
+ * this process or after it was killed. */
 #include "envcache/stage.h"
 
 #include <dirent.h>
@@ -21,14 +21,14 @@
 #include "common/fs.h"
 #include "envcache/xattrs.h"
 
-#define OLD_NAME 16 /* bytes of a name in `old`, with its NUL */
+#define OLD_NAME 16 /* bytes of a name in `old`, with NUL */
 #define LOG_MAX (1u << 30)
 #define DONE_MAX (1u << 20)
 
-/* Identity of a file by the time when it was made, which no rename changes: numbers of
- * inodes are given again, and on some overlays change. */
+/* Identity of a file by its birth time, which no rename changes; inode numbers are reused, and
+ * change on some overlays. */
 struct stage_identity {
-	int64_t sec; /* 0 and 0: the file system does not tell */
+	int64_t sec; /* 0 and 0: the file system has no birth times */
 	uint32_t nsec;
 	uint64_t ino;
 };
@@ -56,7 +56,7 @@ static bool wait_a_little(int64_t deadline_ns)
 	return true;
 }
 
-/* Two that undo in one folder would take each other's files away. */
+/* Lock the folder of a target: two undos in one folder would move each other's files away. */
 int stage_lock(int fd, int64_t deadline_ns, struct error *err)
 {
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -81,7 +81,7 @@ static int make_below(struct stage *s, struct error *err)
 				   s->name);
 	s->new_fd = open_folder(s->dir, "new");
 	s->old_fd = open_folder(s->dir, "old");
-	/* Files made in it must not get what the target gives to its own. */
+	/* Remove inherited ACLs, so that new files do not get the target's. */
 	if (s->new_fd >= 0)
 		(void)!fremovexattr(s->new_fd, "system.posix_acl_default");
 	s->log_fd =
@@ -199,7 +199,7 @@ static int put_hex(struct buf *b, const void *data, size_t len)
 	return rc;
 }
 
-/* `len` < 0: it had none of this name. */
+/* Log an extended attribute's old value; `len` < 0: it was not set. */
 static int log_xattr(struct stage *s, const char *name, const void *value,
 		     ssize_t len, const char *path, struct error *err)
 {
@@ -232,7 +232,7 @@ int stage_log_xattrs(struct stage *s, int fd, const struct inode *i,
 	return rc;
 }
 
-/* All that a folder has which is about to be removed. */
+/* Log all extended attributes of a folder that will be removed. */
 static int log_own_xattrs(struct stage *s, int fd, const char *path,
 			  struct error *err)
 {
@@ -278,7 +278,8 @@ int stage_commit_leader(struct stage *s, const struct buf *others,
 
 /* ---------------------------------------------------------------------- put aside --- */
 
-/* `stays`: it is at its place, too, until something else is moved there. */
+/* Move an entry to `old`.  With `stays` it keeps its place, too (by a hard link), until it is
+ * replaced. */
 static int aside_one(struct stage *s, int dir, const char *name,
 		     const char *path, bool stays, struct error *err)
 {
@@ -290,14 +291,15 @@ static int aside_one(struct stage *s, int dir, const char *name,
 	if (buf_printf(&text, "O %s %s", old, path) < 0)
 		return error_nomem(err);
 	rc = put_record(s, &text, err);
-	/* No folder, and with some rights no file of another, has a second name. */
+	/* The link fails for folders, and without some rights for files of other users; then it is
+	 * moved. */
 	if (rc < 0 || (stays && linkat(dir, name, s->old_fd, old, 0) == 0) ||
 	    renameat(dir, name, s->old_fd, old) == 0 || errno == ENOENT)
 		return rc;
 	return error_errno(err, errno, "move '%.160s' away", path);
 }
 
-/* A folder of an overlay's lower layer cannot be moved, but what is in it can. */
+/* A folder in an overlay's lower layer cannot be moved, but its entries can. */
 static int aside_folder(struct stage *s, int parent, const char *name,
 			const char *path, struct error *err)
 {
@@ -336,8 +338,8 @@ static int aside_folder(struct stage *s, int parent, const char *name,
 	return rc;
 }
 
-/* A folder that its owner may not write to cannot be moved; the log gives it
- * back what it had. */
+/* Give the owner write permission on a folder, which cannot be moved without; the log restores the
+ * old mode. */
 static int allow_aside(struct stage *s, int dir, const char *name,
 		       const char *path, struct error *err)
 {
@@ -391,7 +393,7 @@ int stage_keep_aside(struct stage *s, int dir, const char *name,
 
 /* --------------------------------------------------------------------------- undo --- */
 
-/* The folder that `path` is in, and its name there.  -ENOENT. */
+/* Open the folder that contains `path`; *ret_name is the last component.  -ENOENT. */
 static int open_parent(const struct stage *s, const char *path, int *ret_fd,
 		       const char **ret_name)
 {
@@ -407,8 +409,8 @@ static int open_parent(const struct stage *s, const char *path, int *ret_fd,
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-/* Allow writing in a folder: for users other than root a folder without that right lets
- * nothing be moved in it, nor itself to another one. Its owner has that right for now. */
+/* Give the owner write permission on a folder for now: without it, users other than root can
+ * neither move entries in it nor move the folder itself. */
 static void allow_writing(int dir, const char *name)
 {
 	AUTO_CLOSE int fd = open_folder(dir, name);
@@ -418,7 +420,7 @@ static void allow_writing(int dir, const char *name)
 		(void)!fchmod(fd, (st.st_mode & 07777) | 0700);
 }
 
-/* As renameat(2), or -errno; what was allowed for it, a record in the log takes back. */
+/* renameat(2), or -errno.  Permissions that it had to add are undone by a record in the log. */
 static int move_name(int from, const char *name, int to, const char *as)
 {
 	if (renameat(from, name, to, as) == 0)
@@ -447,7 +449,7 @@ static bool is_same(int dir, const char *name, int as_dir, const char *as)
 	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* Out of the target, to a name in the stage that no earlier try has taken. */
+/* Move an entry out of the target, to an unused name in the stage. */
 static int move_aside(struct stage *s, int dir, const char *name)
 {
 	char aside[OLD_NAME];
@@ -490,10 +492,10 @@ static int undo_aside(struct stage *s, const char *text, int dir,
 
 	if (sscanf(text, "O %15s ", old) != 1)
 		return -EBADMSG;
-	/* The old file was put back before, or never moved: it is at its place. */
+	/* The old file is in place: it was put back before, or never moved. */
 	if (!is_there(s->old_fd, old))
 		return 0;
-	/* The old file has not been replaced. */
+	/* The old file is still in place, by a hard link. */
 	if (is_same(s->old_fd, old, dir, name))
 		return unlinkat(s->old_fd, old, 0) < 0 ? -errno : 0;
 	if (is_there(dir, name) && keeps_others) {
@@ -570,7 +572,7 @@ static int undo_xattr(const char *text, int dir, const char *name)
 	return fsetxattr(fd, k, v, n_value / 2, 0) < 0 ? -errno : 0;
 }
 
-/* Where the path of a record begins: behind so many words. */
+/* The path in a record, which follows this many words. */
 static const char *path_of(const char *text, unsigned int words)
 {
 	while (text && words--) {
@@ -609,10 +611,10 @@ static int undo_record(struct stage *s, const char *text, bool keeps_others)
 	int rc;
 
 	if (text[0] == 'L')
-		return 0; /* asked before */
+		return 0; /* was handled by has_led() */
 	rc = path ? open_parent(s, path, &dir, &name) : -EBADMSG;
 
-	/* Somebody has removed or replaced the folder that the place was in. */
+	/* Another process removed or replaced the folder that contained the place. */
 	if (is_no_folder(rc) &&
 	    (keeps_others || text[0] == 'P' || text[0] == 'N')) {
 		s->has_kept = s->has_kept || text[0] == 'O';
@@ -630,7 +632,7 @@ static int undo_record(struct stage *s, const char *text, bool keeps_others)
 		return undo_remove(s, dir, name, keeps_others);
 	case 'A':
 	case 'X':
-		/* "." is the target itself, which has attributes only. */
+		/* "." is the target itself; only its attributes are in the log. */
 		rc = text[0] == 'A' ? undo_attributes(text, dir, name)
 				    : undo_xattr(text, dir, name);
 		return keeps_others && is_no_folder(rc) ? 0 : rc;
@@ -639,8 +641,8 @@ static int undo_record(struct stage *s, const char *text, bool keeps_others)
 	}
 }
 
-/* From the last whole record to the first; one that is done leaves the log, so that
- * it is not done twice when this is killed, too. */
+/* Undo from the last complete record to the first.  Each undone record is cut off the log, so that
+ * it is not undone twice if this process is killed. */
 static int undo_log(struct stage *s, bool keeps_others, struct error *err)
 {
 	AUTO_BUF log = { .limit = LOG_MAX };
@@ -673,7 +675,8 @@ static int undo_log(struct stage *s, bool keeps_others, struct error *err)
 	return 0;
 }
 
-/* The command is run now, in what is there: nothing of the log fits on that later. */
+/* Undo, and keep a failed log from being applied later: the command will run now and change the
+ * folders. */
 int stage_undo(struct stage *s, bool keeps_others, struct error *err)
 {
 	int rc = undo_log(s, keeps_others, err);
@@ -687,7 +690,8 @@ int stage_undo(struct stage *s, bool keeps_others, struct error *err)
 
 		(void)fd;
 	}
-	close_one(&s->dir); /* stage_close() keeps it */
+	close_one(&s->dir); /* without a descriptor, stage_close() keeps the
+	                     * folder */
 	return rc < 0 ? error_wrap(err, rc,
 				   "what was there before is in '%s/old'",
 				   s->name)
@@ -696,8 +700,7 @@ int stage_undo(struct stage *s, bool keeps_others, struct error *err)
 
 /* ------------------------------------------------------------------------ recover --- */
 
-/* Only what this user made is believed: the log of a stranger could have us give
- * folders away. */
+/* Only trust logs of this user: a stranger's log could make us give folders away. */
 static bool is_ours(int fd)
 {
 	struct stat st;
@@ -706,7 +709,7 @@ static bool is_ours(int fd)
 	       (st.st_mode & 077) == 0;
 }
 
-/* A staging folder of another target. */
+/* Open another target's staging folder. */
 static int open_stage(const char *path)
 {
 	int fd = fs_openat2(AT_FDCWD, path, O_RDONLY | O_DIRECTORY,
@@ -717,7 +720,7 @@ static int open_stage(const char *path)
 	return fd;
 }
 
-/* All was done when it was killed: the logs that are left go. */
+/* The restore was complete when its process was killed: remove the remaining logs. */
 static void finish_leader(struct stage *s)
 {
 	AUTO_BUF others = BUF_INIT;
@@ -733,7 +736,7 @@ static void finish_leader(struct stage *s)
 	(void)unlinkat(s->dir, "log", 0);
 }
 
-/* Does another target's part say that all was done? */
+/* Does the first target's stage say that the restore was complete? */
 static bool has_led(const struct stage *s)
 {
 	char text[PATH_MAX + 2];
@@ -746,7 +749,7 @@ static bool has_led(const struct stage *s)
 	return fd >= 0 && is_there(fd, "done");
 }
 
-/* Without a log it was done, or not begun. */
+/* Recover a stage.  Without a log, the restore was complete or had not begun. */
 static int recover_opened(struct stage *s, struct error *err)
 {
 	if (is_there(s->dir, "done")) {
@@ -765,7 +768,8 @@ static int recover_opened(struct stage *s, struct error *err)
 	if (s->log_fd < 0 || s->new_fd < 0 || s->old_fd < 0) {
 		int code = errno;
 
-		close_one(&s->dir); /* so that nothing is removed */
+		close_one(&s->dir); /* keeps stage_close() from removing the
+		                     * folder */
 		return error_errno(err, code, "open '%s'", s->name);
 	}
 	return stage_undo(s, true, err);
@@ -782,7 +786,8 @@ static int recover_one(int root, const char *name, struct error *err)
 	(void)snprintf(s.name, sizeof(s.name), "%.39s", name);
 	if (s.root < 0 || s.dir < 0 || !is_ours(s.dir) ||
 	    is_there(s.dir, "failed"))
-		close_one(&s.dir); /* so that nothing is removed */
+		close_one(&s.dir); /* keeps stage_close() from removing the
+		                    * folder */
 	else
 		rc = recover_opened(&s, err);
 	stage_close(&s);

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The folder in a target where a restore prepares things and puts aside what it
- * replaces, with a log of what it did: whatever is in the log can be taken back, by this
- * process or, after a kill, by the next one.  One thread.
+ * The staging folder in a target, where a restore prepares files and moves replaced files, with a
+ * log of its steps.  All logged steps can be undone, by this process or, after a kill, by the next
+ * one.  One thread.
  *
- * ENV_STAGING<hex>/new  what is to be put in its place
- *                 /old  what was there before, numbered
- *                 /log  records that end with a NUL byte, each written before its deed:
- *                       "N SEC NSEC INODE PATH"  something was put at PATH, which was made
- *                                       at that time (0 0: unknown) and has that number
- *                       "P PATH"        the same, as it was written before
- *                       "O N PATH"      what was at PATH became old/N
- *                       "R PATH"        the folder PATH was removed, empty
- *                       "A MODE UID GID SEC NSEC PATH"  attributes of the folder PATH
- *                                       before they were set
- *                       "X NAME VALUE PATH"  an extended attribute of the folder PATH before
- *                                       it was set, both in hex; VALUE is - where it had none
- *                       "L PATH"        the folder PATH, of another target's part of this
- *                                       restore, says by `done` that all was done
- *     /done             of several targets all was done: the folders of the others, each
- *                       with a NUL byte; nothing is taken back, whatever logs are left
- *     /failed           the log, once some of it could not be taken back, or its place is
- *                       others': what is in old/ is kept for people, and nothing is gone
- *                       on with, as others have worked in the target since
+ * ENV_STAGING<hex>/new  files to be moved to their places
+ *                 /old  files that were replaced, numbered
+ *                 /log  records that end with a NUL byte, each written before its step:
+ *                       "N SEC NSEC INODE PATH"  a file was put at PATH, with this birth time
+ *                                       (0 0: unknown) and inode number
+ *                       "P PATH"        older form of N
+ *                       "O N PATH"      the file at PATH was moved to old/N
+ *                       "R PATH"        the empty folder PATH was removed
+ *                       "A MODE UID GID SEC NSEC PATH"  old attributes of the folder PATH
+ *                       "X NAME VALUE PATH"  old extended attribute of the folder PATH, both in
+ *                                       hex; VALUE is - if it was not set
+ *                       "L PATH"        this target is not the first of the restore: the file
+ *                                       `done` in the folder PATH says whether it is complete
+ *                 /done             the restore of several targets is complete: the staging
+ *                       folders of the others, each with a NUL byte; remaining logs are not undone
+ *                 /failed           the log, renamed after some of it could not be undone, or
+ *                       places were taken by others: old/ is kept for people, and the log is not
+ *                       used again, as other programs have changed the target since
  */
 #ifndef BOOTSEER_ENVCACHE_STAGE_H
 #define BOOTSEER_ENVCACHE_STAGE_H
@@ -31,60 +30,61 @@
 #include "image/tree.h"
 
 #define STAGE_LOOK_NS \
-	(50 * INT64_C(1000000)) /* who waits for a lock looks so often */
+	(50 * INT64_C(1000000)) /* pause between attempts to get a lock */
 
 struct stage {
 	int root;   /* the target */
-	int dir;    /* its folder in it, locked */
-	int new_fd; /* what is in it */
+	int dir;    /* the staging folder in the target, locked */
+	int new_fd; /* its subfolder `new` */
 	int old_fd;
 	int log_fd;
-	char name[40]; /* of the folder */
+	char name[40]; /* of the staging folder */
 	uint32_t n_old;
-	bool has_kept; /* `old` has a file whose place another process has taken */
+	bool has_kept; /* `old` has a file whose place another process has
+	                * taken */
 };
 
-/* Lock the folder of a target for a restore; it ends with the descriptor.  -EBUSY. */
+/* Lock the folder of a target for a restore, until the descriptor is closed.  -EBUSY: the deadline
+ * passed. */
 int stage_lock(int fd, int64_t deadline_ns, struct error *err) MUST_CHECK;
 
-/* -1 in each descriptor: what stage_open() and stage_close() can take. */
+/* Set all descriptors to -1, as stage_open() and stage_close() expect. */
 void stage_init(struct stage *s);
-/* In the target `path`, which is there.  One at a time has a target: others are waited
- * for, until `deadline_ns` (CLOCK_MONOTONIC): -EBUSY. */
+/* Create a staging folder in the existing target `path`.  Only one process may have one in a
+ * target: others are waited for until `deadline_ns` (CLOCK_MONOTONIC): -EBUSY. */
 int stage_open(struct stage *s, const char *path, int64_t deadline_ns,
 	       struct error *err) MUST_CHECK;
-/* Remove the folder, and with it what was put aside; NULL-like ones are let be. */
+/* Remove the staging folder with all replaced files.  No effect on a stage that is not open. */
 void stage_close(struct stage *s);
 
-/* Write down that `name` in `from` is about to be put at `path`, relative to the target. */
+/* Log that `name` in `from` will be put at `path`, relative to the target. */
 int stage_log_put(struct stage *s, int from, const char *name, const char *path,
 		  struct error *err) MUST_CHECK;
-/* Keep the attributes that the folder `fd` has. */
+/* Log the attributes of the folder `fd`. */
 int stage_log_attributes(struct stage *s, int fd, const char *path,
 			 struct error *err) MUST_CHECK;
-/* Keep what the folder `fd` has of the extended attributes that `i` has. */
+/* Log the old values of those extended attributes of the folder `fd` that `i` has. */
 int stage_log_xattrs(struct stage *s, int fd, const struct inode *i,
 		     const char *path, struct error *err) MUST_CHECK;
-/* Put aside what is at `name` in `dir`, which `path` leads to; nothing is no error. */
+/* Move the entry `name` in `dir`, whose path is `path`, to `old`.  A missing entry is no error. */
 int stage_put_aside(struct stage *s, int dir, const char *name,
 		    const char *path, struct error *err) MUST_CHECK;
-/* The same of what a rename(2) will replace: until then it is at its place, too, where that is
- * possible, so that a library is never gone for who needs it. */
+/* stage_put_aside() for an entry that a rename(2) will replace: if possible it stays in place
+ * until then, so that for example a library is never missing. */
 int stage_keep_aside(struct stage *s, int dir, const char *name,
 		     const char *path, struct error *err) MUST_CHECK;
 
-/* All is done: from here on nothing is taken back. */
+/* Commit: from now on nothing can be undone. */
 int stage_commit(struct stage *s, struct error *err) MUST_CHECK;
-/* A restore into several targets is done in one moment: when the first says so.  The others
- * follow it from their beginning; `others` has their folders. */
+/* A restore into several targets is committed at one moment: by the first target.  The others name
+ * it as their leader at the beginning; `others` has their staging folders. */
 int stage_follow(struct stage *s, const char *leader,
 		 struct error *err) MUST_CHECK;
 int stage_commit_leader(struct stage *s, const struct buf *others,
 			struct error *err) MUST_CHECK;
-/* Take back all that the log has.  What others have put at one of its places since stays
- * where `keeps_others`, and what was there before stays in the folder, with that; else it
- * goes, as it was made by what was run to check all this.  When it fails the folder
- * stays, and the message says where. */
+/* Undo all that is logged.  If another process has put something at a place since, it stays with
+ * `keeps_others`, and the old file is kept in the staging folder; otherwise it is removed, as the
+ * restore's own check made it.  On failure the staging folder is kept; the message names it. */
 int stage_undo(struct stage *s, bool keeps_others,
 	       struct error *err) MUST_CHECK;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The target folders as one list in which no folder is meant twice. */
+/* Make the list of target folders, in which no folder occurs twice. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "common/text.h"
 #include "envcache/envcache.h"
 
-/* May the text stand behind the part of a path that is there? */
+/* Is the text plain (no "." or ".."), so that it can follow the existing part of a path? */
 static bool is_plain(const char *rest)
 {
 	while (*rest) {
@@ -26,7 +26,7 @@ static bool is_plain(const char *rest)
 	return true;
 }
 
-/* realpath(3) of a path whose last parts may be missing. */
+/* realpath(3) for a path whose last components may be missing. */
 static int canonical_path(const char *path, char **ret, struct error *err)
 {
 	AUTO_FREE char *copy = strdup(path);
@@ -83,7 +83,7 @@ static int check_folder(const char *path, struct error *err)
 	return 0;
 }
 
-/* Drop those that lie in another one. */
+/* Drop targets that are inside another target. */
 static void drop_inner(struct env_targets *t)
 {
 	size_t n = 0;

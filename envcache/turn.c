@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Turns of nodes: the node that has the lease of a key, which a thread renews, runs its
- * command. */
+/* The turn to run a key's command: the node that has the key's lease, which a thread renews, runs
+ * it. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -14,7 +14,8 @@ struct env_turn {
 	struct periodic *renewal;
 };
 
-/* A node whose lease was taken by another learns so at the commit, which one node wins. */
+/* Renew the lease.  If another node has taken it, this is only noticed at the commit, which one
+ * node wins. */
 static int64_t turn_renew(void *arg)
 {
 	struct env_turn *t = arg;

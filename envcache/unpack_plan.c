@@ -43,7 +43,7 @@ static int add_piece(struct unpack_plan *p, const struct unpack_piece *one,
 	return 0;
 }
 
-/* Cut an extent at the borders of blocks. */
+/* Cut an extent at the boundaries of blocks. */
 static int add_extent(const struct env_planner *w, const struct dentry *d,
 		      const struct extent *x, uint32_t node, struct error *err)
 {
@@ -65,7 +65,7 @@ static int add_extent(const struct env_planner *w, const struct dentry *d,
 		one.from = (uint32_t)(x->voff + done - b.voff);
 		n = round_up(b.usize, BLOCK_ALIGN) - one.from;
 		n = n < x->len - done ? n : x->len - done;
-		/* The rest of the block's last 4096 is zeros: left a hole. */
+		/* The block's last 4096 bytes are padded with zeros, which become a hole. */
 		if (one.from < b.usize) {
 			one.len = (uint32_t)(n < b.usize - one.from
 						     ? n
@@ -117,7 +117,7 @@ static int add_node(const struct env_planner *w, const struct dentry *d,
 	struct inode *i = d->inode;
 	int rc = 0;
 
-	/* `user` is the place in the list: one that is there has it already. */
+	/* `user` is the index in the list; a hard link to a node in the list has it already. */
 	if (i->user < p->n_nodes && p->nodes[i->user].inode == i)
 		return 0;
 	if (p->n_nodes == p->cap_nodes) {
@@ -159,7 +159,8 @@ static int add_folder(const struct env_planner *w, const struct inode *dir,
 	return rc;
 }
 
-/* Nothing but ways to the targets; `path` is that of `dir`, "" of the root. */
+/* Check that only folders on the way to targets are there; `path` is that of `dir`, "" for the
+ * root. */
 static int add_outer(struct env_planner *w, const struct inode *dir,
 		     const char *path, struct error *err)
 {
@@ -206,7 +207,7 @@ int unpack_plan_make(const struct loaded *l, const struct env_targets *t,
 		unpack_plan_fini(&p);
 		return rc;
 	}
-	/* Comparing NULL with nothing is not defined. */
+	/* qsort() must not get a NULL array. */
 	if (p.n_pieces)
 		qsort(p.pieces, p.n_pieces, sizeof(*p.pieces), compare_pieces);
 	*ret = p;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where set-up commands install to, when nobody says it, and what of it is for others. */
+/* The default targets of set-up commands, and which changes there must not be shared. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <glob.h>
@@ -15,7 +15,7 @@
 #include "common/text.h"
 #include "envcache/usual_targets.h"
 
-/* Folders that package managers own, with their own records. */
+/* Folders that package managers write to, and their records. */
 static const char *const owned[] = {
 	"usr",
 	"etc",
@@ -32,8 +32,8 @@ static const char *const owned[] = {
 
 struct found {
 	const struct env_usual *from;
-	dev_t device;                     /* of the root */
-	char *paths[ENV_TARGETS_MAX + 1]; /* a list that ends with NULL */
+	dev_t device;                     /* device of the root folder */
+	char *paths[ENV_TARGETS_MAX + 1]; /* ends with NULL */
 	size_t n;
 };
 
@@ -59,7 +59,8 @@ static bool is_overlay(const char *path)
 	return statfs(path, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
-/* Volumes are not the container's own; an environment that is mounted at a target is. */
+/* Does the folder belong to the container?  Volumes do not; an environment mounted at a target
+ * does. */
 static bool is_own(const struct found *f, const char *path)
 {
 	struct stat st;
@@ -82,7 +83,7 @@ static int push_path(struct found *f, const char *path, struct error *err)
 	return 0;
 }
 
-/* Where the command may install to, and other nodes would not have it. */
+/* Refuse a volume: the command may install into it, and the capture would lack those files. */
 static int refuse_volume(const char *path, struct error *err)
 {
 	return error_set(err, ENOTSUP,
@@ -92,7 +93,7 @@ static int refuse_volume(const char *path, struct error *err)
 			 path);
 }
 
-/* A folder that the command cannot change is no target. */
+/* Add a folder as a target, unless this user cannot write to it. */
 static int add_folder(struct found *f, const char *path, struct error *err)
 {
 	AUTO_FREE char *real = realpath(path, NULL);
@@ -141,8 +142,8 @@ static bool has_interpreter(const char *folder)
 	       access(path, X_OK) == 0;
 }
 
-/* A folder of PATH, and the packages of the interpreter in it: those of a virtual environment
- * lie beside it, wherever its link leads. */
+/* Add a folder of $PATH and the package folders of its interpreter; a virtual environment's
+ * packages lie beside it, wherever the interpreter is linked from. */
 static int add_programs(struct found *f, const char *folder, struct error *err)
 {
 	static const char *const packages[] = {
@@ -162,7 +163,7 @@ static int add_programs(struct found *f, const char *folder, struct error *err)
 	return rc;
 }
 
-/* Is the folder one of a session or a build, by another name each time? */
+/* Is the folder a temporary one, of a session or build, whose name differs each time? */
 static bool is_temporary(const struct found *f, const char *path)
 {
 	static const char *const folders[] = { "/tmp", "/var/tmp", "/run" };
@@ -194,7 +195,7 @@ static int add_path(struct found *f, struct error *err)
 	return rc;
 }
 
-/* Where pip puts what it may not put elsewhere. */
+/* Add pip's fallback folder in $HOME. */
 static int add_home(struct found *f, struct error *err)
 {
 	int rc = 0;
@@ -205,7 +206,7 @@ static int add_home(struct found *f, struct error *err)
 	return rc < 0 ? rc : add_below(f, f->from->home, ".local/lib", err);
 }
 
-/* Folders of the loader's list, one a line; what it includes lies in /etc, too. */
+/* Add the folders in the loader's list, one per line; files that it includes are in /etc. */
 static int add_libraries(struct found *f, const char *file, struct error *err)
 {
 	FILE *lines = fopen(file, "re");
@@ -278,7 +279,7 @@ int env_targets_usual(const struct env_usual *from, struct env_targets *ret,
 
 /* ------------------------------------------------------------------ what changed --- */
 
-/* Files that are this machine's own, by patterns of glob(7). */
+/* Files that belong to this machine alone, as patterns of glob(7). */
 static const char *const secrets[] = {
 	"/etc/ssh/ssh_host_*_key",
 	"/etc/machine-id",
@@ -296,7 +297,7 @@ static bool is_secret(const char *path)
 	return false;
 }
 
-/* In a target, where the scan does not look. */
+/* Check for mounts inside targets, whose files a scan does not see. */
 static int check_mounts(const struct env_scan *s, struct error *err)
 {
 	for (size_t i = 0; i < s->n_mounts; i++)

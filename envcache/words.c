@@ -10,13 +10,13 @@
 #include "common/array.h"
 #include "common/buf.h"
 
-/* A text being split, and the word that is being read. */
+/* State of splitting a text, with the present word. */
 struct splitter {
 	const char *at;
 	char *const *environment;
 	struct shell_words *words;
 	struct buf text, written;
-	bool has_word; /* also an empty one, in quotes */
+	bool has_word; /* true also for an empty word in quotes */
 	bool is_open, is_first, is_piped, is_output, is_input;
 };
 
@@ -54,7 +54,7 @@ size_t shell_variable_name(const char *at, const char **ret)
 	return name_length(*ret);
 }
 
-/* $NAME and ${NAME} of the environment; all else that begins with $ the shell alone knows. */
+/* Expand $NAME and ${NAME} from the environment; only a shell can expand other uses of $. */
 static int put_variable(struct splitter *s)
 {
 	bool has_brace = s->at[1] == '{';
@@ -77,7 +77,7 @@ static int put_variable(struct splitter *s)
 	return 0;
 }
 
-/* Up to the end of a quoted part, whose first quote is at hand. */
+/* Read a quoted part; `at` is at its first quote. */
 static int put_quoted(struct splitter *s)
 {
 	char quote = *s->at++;
@@ -98,7 +98,7 @@ static int put_quoted(struct splitter *s)
 	return rc;
 }
 
-/* Words behind which a command follows. */
+/* Is the word followed by a command? */
 static bool comes_before_command(const char *word)
 {
 	static const char *const words[] = {
@@ -106,7 +106,7 @@ static bool comes_before_command(const char *word)
 		"until", "!",     "time", "exec",    "env", "sudo",
 		"nice",  "nohup", "eval", "command",
 	};
-	/* NAME=VALUE before a command is not its name. */
+	/* NAME=VALUE before a command is not the command's name. */
 	bool is = strchr(word, '=') != NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
@@ -145,13 +145,13 @@ static int end_word(struct splitter *s, struct error *err)
 	return word->text && word->written ? 0 : error_nomem(err);
 }
 
-/* Put an operator, which ends a word outside of quotes. */
+/* Handle an operator, which ends a word outside of quotes. */
 static int put_operator(struct splitter *s, struct error *err)
 {
 	char c = *s->at++;
 	int rc;
 
-	/* The number in 2>FILE is no word. */
+	/* The number in 2>FILE is not a word. */
 	if (c == '>' && s->text.len == 1 &&
 	    isdigit((unsigned char)*s->text.data))
 		s->has_word = false;
@@ -164,7 +164,7 @@ static int put_operator(struct splitter *s, struct error *err)
 		s->at += strspn(s->at, ">&|");
 		s->is_output = true;
 	} else if (c == '<') {
-		/* <<END, <<<TEXT, <(COMMAND) and <&3 name no file. */
+		/* <<END, <<<TEXT, <(COMMAND) and <&3 do not name a file. */
 		s->is_input = !strchr("<(&", *s->at);
 		s->at += strspn(s->at, "<");
 	} else if (strchr("|;&(){}\n", c)) {
@@ -184,7 +184,7 @@ static int split_one(struct splitter *s, struct error *err)
 		return put_quoted(s) < 0 ? error_nomem(err) : 0;
 	if (c == '\\' && s->at[1]) {
 		s->at += 2;
-		/* A line that goes on. */
+		/* A backslash at the end of a line continues it. */
 		return s->at[-1] == '\n' || put_char(s, s->at[-1]) == 0
 			       ? 0
 			       : error_nomem(err);
@@ -267,8 +267,8 @@ bool name_is_secret(const char *name, size_t len)
 #define WORD_ENDS " \t\r\n\"'`;|&<>()"
 
 /*
- * The bytes at the start of a word up to its secret value, which is `*ret_len` bytes long:
- * NAME=VALUE, or --NAME VALUE.  0: there is none.  Behind "==" is a version.
+ * The length of a word's start before its secret value, as in NAME=VALUE or --NAME VALUE; the
+ * value has `*ret_len` bytes. 0: no secret. (NAME==VALUE has a version.)
  */
 static size_t secret_value(const char *word, size_t *ret_len)
 {
@@ -288,7 +288,7 @@ static size_t secret_value(const char *word, size_t *ret_len)
 	return *ret_len ? n : 0;
 }
 
-/* The parameter at hand up to the next one, and its name. */
+/* The length of the parameter at `q`, and of its name. */
 static size_t parameter_length(const char *q, size_t len, size_t *ret_name)
 {
 	size_t n = 0, name = 0;
@@ -301,7 +301,7 @@ static size_t parameter_length(const char *q, size_t len, size_t *ret_name)
 	return n + (n < len);
 }
 
-/* All of a signed query is of that signature: when it was made, for whom, how long it holds. */
+/* Is the query of a signed URL? Then all its parameters belong to the signature. */
 static bool is_signed_query(const char *q, size_t len)
 {
 	static const char *const ends[] = { "signature", "sig" };
@@ -322,7 +322,7 @@ static bool is_signed_query(const char *q, size_t len)
 	return false;
 }
 
-/* Other parameters, such as a version, stay beside a token. */
+/* Append a query without its secret parameters; others, such as a version, stay. */
 static int put_query(struct buf *out, const char *q, size_t len)
 {
 	int rc = 0;
@@ -348,7 +348,7 @@ static int put_query(struct buf *out, const char *q, size_t len)
 
 #define TOKEN_MIN 16u
 
-/* Put what follows "://" of a URL, up to its end; `*at` goes there. */
+/* Append what follows "://" in a URL, without logins; `*at` moves to the URL's end. */
 static int put_url(struct buf *out, const char **at)
 {
 	static const char ends[] = " \t\r\n\"'`<>|;()";
@@ -366,7 +366,8 @@ static int put_url(struct buf *out, const char **at)
 		}
 	}
 	*at = p + len;
-	/* conda has a token in the path: HOST/t/TOKEN/CHANNEL; "/t/v1.2/" has none. */
+	/* conda URLs may have a token in the path: HOST/t/TOKEN/CHANNEL. A short name, as in
+	 * "/t/v1.2/", is no token. */
 	if (len > host + 3 && strncmp(p + host, "/t/", 3) == 0 &&
 	    strcspn(p + host + 3, "/") >= TOKEN_MIN) {
 		if (buf_append(out, p, host + 3) < 0 || buf_puts(out, "*") < 0)

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Would a program that reads standard input find something there that was prepared? */
+/* Is stdin a pipe or file, from which a program could read prepared input? */
 static bool has_input(void)
 {
 	struct stat st;
@@ -103,7 +103,7 @@ int env_work_look_again(struct env_work *w, const struct env_key *key,
 int env_work_note_made(const struct env_work *w, const struct env_key *key,
 		       struct object_store *s, struct error *err)
 {
-	/* As they are now, after the command. */
+	/* the state after the command */
 	struct env_work after = *w;
 	const char *unwritten = NULL;
 	struct env_key words;

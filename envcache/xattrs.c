@@ -21,7 +21,7 @@ static bool is_machines(const char *name)
 	return false;
 }
 
-/* An overlay that the snapshot is joined by would follow it. */
+/* Is it an attribute of overlayfs?  An overlay over the snapshot would interpret it. */
 static bool is_overlays(const char *name)
 {
 	static const char prefix[] = "trusted.overlay.";
@@ -29,7 +29,7 @@ static bool is_overlays(const char *name)
 	return strncmp(name, prefix, sizeof(prefix) - 1) == 0;
 }
 
-/* By this link also what is open with O_PATH only, a symlink for example. */
+/* Access by this link, which also works for O_PATH descriptors, such as of symlinks. */
 static void link_of(int fd, char ret[LINK_MAX_LEN])
 {
 	(void)snprintf(ret, LINK_MAX_LEN, "/proc/self/fd/%d", fd);
