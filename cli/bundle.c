@@ -57,7 +57,7 @@ static const struct {
 	{ "/etc/hosts", "bind", "/etc/hosts", "rbind ro" },
 };
 
-static json_t *list_of(const char *const *v, size_t n)
+static json_t *json_of_texts(const char *const *v, size_t n)
 {
 	json_t *list = json_array();
 
@@ -149,7 +149,7 @@ static json_t *make_env(const struct bundle_spec *s)
 
 static json_t *make_capabilities(void)
 {
-	json_t *list = list_of(capabilities, ARRAY_SIZE(capabilities));
+	json_t *list = json_of_texts(capabilities, ARRAY_SIZE(capabilities));
 
 	return json_pack("{s:O, s:O, s:o}", "bounding", list, "effective", list,
 			 "permitted", list);
@@ -267,8 +267,9 @@ static json_t *make_linux(void)
 			 "namespaces", "type", "pid", "type", "ipc", "type",
 			 "uts", "type", "mount", "resources", "devices",
 			 "allow", 0, "access", "rwm", "maskedPaths",
-			 list_of(masked, ARRAY_SIZE(masked)), "readonlyPaths",
-			 list_of(read_only, ARRAY_SIZE(read_only)));
+			 json_of_texts(masked, ARRAY_SIZE(masked)),
+			 "readonlyPaths",
+			 json_of_texts(read_only, ARRAY_SIZE(read_only)));
 }
 
 /* All texts must be UTF-8, as JSON has no other texts. */

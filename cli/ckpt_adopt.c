@@ -99,7 +99,7 @@ static int adopt_file(void *arg, const char *path, struct error *err)
 	return rc == -ENOENT ? 0 : rc; /* removed since it was listed */
 }
 
-static void print_end(const struct ckpt_adoption *x)
+static void print_adopted(const struct ckpt_adoption *x)
 {
 	char bytes[PROGRESS_BYTES_MAX], files[PROGRESS_COUNT_MAX];
 
@@ -132,7 +132,7 @@ static int run_ckpt_adopt(const void *config, char **args, struct error *err)
 	progress_free(x.bar.bar);
 	if (rc < 0)
 		return rc;
-	print_end(&x);
+	print_adopted(&x);
 	return x.n_busy ? error_set(err, EBUSY,
 				    "%" PRIu64 " of them were written "
 				    "meanwhile: try those again",

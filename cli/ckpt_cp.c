@@ -62,8 +62,8 @@ static const char *last_part(const char *path)
 
 /* ------------------------------------------------------------------- into it --- */
 
-static struct ckpt_write_options options_of(const struct ckpt_cp *cp,
-					    const struct stat *st)
+static struct ckpt_write_options write_options_of(const struct ckpt_cp *cp,
+						  const struct stat *st)
 {
 	return (struct ckpt_write_options){
 		.size = (uint64_t)st->st_size,
@@ -76,7 +76,8 @@ static struct ckpt_write_options options_of(const struct ckpt_cp *cp,
 }
 
 /* Check that no file has the name of a folder above `path`: buckets would allow that. */
-static int check_above(struct ckpt_cp *cp, const char *path, struct error *err)
+static int check_no_file_above(struct ckpt_cp *cp, const char *path,
+			       struct error *err)
 {
 	AUTO_FREE char *above = strdup(path);
 	struct ckpt_stat ignored;
@@ -107,8 +108,8 @@ static int check_above(struct ckpt_cp *cp, const char *path, struct error *err)
 
 /* Get the version of the file to be replaced, so that a version that another process writes from
  * now on is kept.  A folder may not be replaced by a file. */
-static int look_at_file(struct ckpt_cp *cp, const char *path,
-			struct ckpt_version *ret, struct error *err)
+static int find_replaced_version(struct ckpt_cp *cp, const char *path,
+				 struct ckpt_version *ret, struct error *err)
 {
 	int rc = ckpt_look(cp->store, path, ret, NULL, err);
 
@@ -117,13 +118,13 @@ static int look_at_file(struct ckpt_cp *cp, const char *path,
 				 "':%.100s' is a folder: write ':%.100s/'",
 				 path, path);
 	if (rc == -ENOENT || rc == -ENOTDIR)
-		return check_above(cp, path, err);
+		return check_no_file_above(cp, path, err);
 	return rc == -EBADMSG ? 0 : rc;
 }
 
 /* Check that the store answers, and whether it can compare versions.  Only silence is an error
  * here, so as not to wait for its timeout twice; the first write reports others. */
-static int look_at_store(struct object_store *s, struct error *err)
+static int probe_store_answers(struct object_store *s, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	int rc = object_store_probe(s, &why);
@@ -143,30 +144,30 @@ struct first_look {
 	int rc;
 };
 
-static int look_first(void *arg, unsigned int index, struct error *err)
+static int probe_store_or_path(void *arg, unsigned int index, struct error *err)
 {
 	struct first_look *l = arg;
 
 	if (index == 0)
-		return look_at_store(l->cp->store, err);
-	l->rc = look_at_file(l->cp, l->path, &l->version, &l->err);
+		return probe_store_answers(l->cp->store, err);
+	l->rc = find_replaced_version(l->cp, l->path, &l->version, &l->err);
 	return 0;
 }
 
 /* Probe the store and look at the path: in parallel for a remote store, where each is a round
  * trip; a local directory is probed first. */
-static int look_before(struct ckpt_cp *cp, const char *path,
-		       struct ckpt_version *ret, struct error *err)
+static int probe_before_write(struct ckpt_cp *cp, const char *path,
+			      struct ckpt_version *ret, struct error *err)
 {
 	struct first_look l = { .cp = cp, .path = path };
 	int rc = 0;
 
 	if (!cp->is_probed && object_store_caps(cp->store).is_remote) {
-		rc = side_by_side(2, look_first, &l, err);
+		rc = side_by_side(2, probe_store_or_path, &l, err);
 	} else {
-		rc = cp->is_probed ? 0 : look_first(&l, 0, err);
+		rc = cp->is_probed ? 0 : probe_store_or_path(&l, 0, err);
 		if (rc == 0)
-			rc = look_first(&l, 1, err);
+			rc = probe_store_or_path(&l, 1, err);
 	}
 	if (rc < 0)
 		return rc;
@@ -178,8 +179,8 @@ static int look_before(struct ckpt_cp *cp, const char *path,
 	return l.rc;
 }
 
-static int put_file(struct ckpt_cp *cp, const char *local, const char *path,
-		    struct error *err)
+static int upload_file(struct ckpt_cp *cp, const char *local, const char *path,
+		       struct error *err)
 {
 	const struct ckpt_progress progress = { ckpt_bar_step, &cp->bar };
 	AUTO_CLOSE int fd = open(local, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -197,9 +198,9 @@ static int put_file(struct ckpt_cp *cp, const char *local, const char *path,
 				 local,
 				 S_ISDIR(st.st_mode) ? ", but a folder (-r)"
 						     : "");
-	o = options_of(cp, &st);
+	o = write_options_of(cp, &st);
 	cp->bar.what = local;
-	rc = look_before(cp, path, &version, err);
+	rc = probe_before_write(cp, path, &version, err);
 	o.version = &version;
 	if (rc == 0)
 		rc = ckpt_upload(cp->store, fd, path, &o, &progress, NULL, err);
@@ -211,8 +212,8 @@ static int put_file(struct ckpt_cp *cp, const char *local, const char *path,
 	return 0;
 }
 
-static int put_found(void *arg, const char *local, const char *below,
-		     struct error *err)
+static int upload_found_file(void *arg, const char *local, const char *below,
+			     struct error *err)
 {
 	struct ckpt_cp *cp = arg;
 	AUTO_BUF path = BUF_INIT;
@@ -220,7 +221,7 @@ static int put_found(void *arg, const char *local, const char *below,
 	if (buf_printf(&path, "%s%s%s", cp->to, *cp->to && *below ? "/" : "",
 		       below) < 0)
 		return error_nomem(err);
-	return put_file(cp, local, path.data, err);
+	return upload_file(cp, local, path.data, err);
 }
 
 static int copy_in(struct ckpt_cp *cp, struct error *err)
@@ -231,18 +232,19 @@ static int copy_in(struct ckpt_cp *cp, struct error *err)
 	if (stat(cp->from, &st) < 0)
 		return error_errno(err, errno, "'%s'", cp->from);
 	if (cp->cfg->recursive && S_ISDIR(st.st_mode))
-		return ckpt_local_walk(cp->from, put_found, cp, err);
+		return ckpt_local_walk(cp->from, upload_found_file, cp, err);
 	if (buf_puts(&to, cp->to) < 0 ||
 	    (cp->is_into && buf_printf(&to, "%s%s", *cp->to ? "/" : "",
 				       last_part(cp->from)) < 0))
 		return error_nomem(err);
-	return put_file(cp, cp->from, to.data, err);
+	return upload_file(cp, cp->from, to.data, err);
 }
 
 /* ------------------------------------------------------------------- out of it --- */
 
-static int get_opened(struct ckpt_cp *cp, struct ckpt_file *f, const char *path,
-		      const char *local, struct error *err)
+static int download_opened(struct ckpt_cp *cp, struct ckpt_file *f,
+			   const char *path, const char *local,
+			   struct error *err)
 {
 	const struct ckpt_progress progress = { ckpt_bar_step, &cp->bar };
 	const struct ckpt_stat st = *ckpt_file_stat(f);
@@ -270,12 +272,12 @@ static int get_file(struct ckpt_cp *cp, const char *path, const char *local,
 
 	if (rc < 0)
 		return rc;
-	rc = get_opened(cp, f, path, local, err);
+	rc = download_opened(cp, f, path, local, err);
 	ckpt_close(f);
 	return rc;
 }
 
-static int get_found(void *arg, const char *path, struct error *err)
+static int download_found_file(void *arg, const char *path, struct error *err)
 {
 	struct ckpt_cp *cp = arg;
 	AUTO_BUF local = BUF_INIT;
@@ -305,7 +307,7 @@ static int copy_file_out(struct ckpt_cp *cp, struct ckpt_file *f,
 	if (stat(cp->to, &local) == 0 && S_ISDIR(local.st_mode) &&
 	    buf_printf(&to, "/%s", last_part(cp->from)) < 0)
 		return error_nomem(err);
-	return get_opened(cp, f, cp->from, to.data, err);
+	return download_opened(cp, f, cp->from, to.data, err);
 }
 
 /* Opening the path as a file first saves a request: its manifest is fetched once. */
@@ -316,7 +318,8 @@ static int copy_out(struct ckpt_cp *cp, struct error *err)
 			   : -EISDIR;
 
 	if (rc == -EISDIR && cp->cfg->recursive)
-		return ckpt_walk(cp->store, cp->from, get_found, cp, err);
+		return ckpt_walk(cp->store, cp->from, download_found_file, cp,
+				 err);
 	if (rc == -EISDIR)
 		return error_set(err, EISDIR,
 				 "':%s' is a folder: copy it with -r",
@@ -346,7 +349,7 @@ static int check_ckpt_cp(const void *config, char **args, struct error *err)
 	return 0;
 }
 
-static void print_end(const struct ckpt_cp *cp, int64_t began_ns)
+static void print_copied(const struct ckpt_cp *cp, int64_t began_ns)
 {
 	char bytes[PROGRESS_BYTES_MAX], rate[PROGRESS_BYTES_MAX];
 	char files[PROGRESS_COUNT_MAX];
@@ -379,7 +382,7 @@ static int run_ckpt_cp(const void *config, char **args, struct error *err)
 	progress_free(cp.bar.bar);
 	free(cp.folder);
 	if (rc == 0)
-		print_end(&cp, began_ns);
+		print_copied(&cp, began_ns);
 	return rc;
 }
 

@@ -118,7 +118,7 @@ static int leave_out(void *arg, const char *name, struct error *err)
 }
 
 /* Print the objects that other programs put there under names that no file can have. */
-static void tell_left_out(const struct ckpt_ls *l)
+static void print_left_out(const struct ckpt_ls *l)
 {
 	char n[PROGRESS_COUNT_MAX];
 
@@ -133,7 +133,8 @@ static void tell_left_out(const struct ckpt_ls *l)
 }
 
 /* The list was empty: show a file, or an empty folder, or report that the name does not exist. */
-static int show_one(struct ckpt_ls *l, const char *path, struct error *err)
+static int show_single_path(struct ckpt_ls *l, const char *path,
+			    struct error *err)
 {
 	const struct ckpt_entry e = { .name = path };
 	struct ckpt_stat st;
@@ -159,9 +160,9 @@ static int run_ckpt_ls(const void *config, char **args, struct error *err)
 			       err);
 
 	if (rc == 0)
-		tell_left_out(&l);
+		print_left_out(&l);
 	buf_fini(&l.left_out);
-	return rc == 0 && !l.n && *path ? show_one(&l, path, err) : rc;
+	return rc == 0 && !l.n && *path ? show_single_path(&l, path, err) : rc;
 }
 
 const struct command ckpt_ls_command = {

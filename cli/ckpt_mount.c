@@ -90,7 +90,7 @@ static const struct option_spec run_options[] = {
 /* The absolute mount point for `arg`, in the form that the mount table has.  The last component is
  * not looked at, as it may be a mount that nobody serves, unless it is "." or "..", which have to
  * be resolved. */
-static int find_place(const char *arg, char **ret, struct error *err)
+static int find_mount_point(const char *arg, char **ret, struct error *err)
 {
 	AUTO_FREE char *here = *arg == '/' ? strdup("/") : getcwd(NULL, 0);
 	AUTO_FREE char *path = NULL;
@@ -294,7 +294,7 @@ static int check_place(const char *path, struct error *err)
 }
 
 /* Does another process start in this run folder, or serve already? */
-static bool is_others(const char *dir)
+static bool is_run_dir_in_use(const char *dir)
 {
 	AUTO_BUF status = BUF_INIT;
 	AUTO_FREE char *name = fs_join(dir, CKPT_CLAIM_FILE);
@@ -308,7 +308,7 @@ static bool is_others(const char *dir)
 /* Remove the run folder of our process, which has ended. */
 static void remove_run_dir(const char *run, const char *dir)
 {
-	if (is_others(dir))
+	if (is_run_dir_in_use(dir))
 		return;
 	(void)!fs_remove_tree(dir, NULL);
 	(void)rmdir(run); /* fails if other mounts have folders there */
@@ -316,17 +316,17 @@ static void remove_run_dir(const char *run, const char *dir)
 
 /* Is the mount dead for ever (ENOTCONN)?  The kernel answers so at once.  A mount that a holder
  * keeps for the next process does not answer yet, so it is not dead. */
-static bool is_dead(const char *path)
+static bool is_mount_dead(const char *path)
 {
 	return mount_ask(path, DEAD_ANSWER_MS) == ENOTCONN;
 }
 
 /* End this process by the signal that interrupted it, so that callers see it; returns only if that
  * failed. */
-static int die_of(int signal_number, const char *path, struct error *err)
+static int die_of_signal(int signal_number, const char *path, struct error *err)
 {
 	/* If the mount's process was killed while mounting, remove the mount that it left. */
-	if (check_mounted(path, NULL) == 0 && is_dead(path))
+	if (check_mounted(path, NULL) == 0 && is_mount_dead(path))
 		(void)umount2(path, UMOUNT_NOFOLLOW | MNT_DETACH);
 	fprintf(stderr, "bootseer ckpt mount: %s\n", err->msg);
 	(void)signal(signal_number, SIG_DFL);
@@ -378,7 +378,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	int rc = check_place(args[1], err);
 
 	if (rc == 0)
-		rc = find_place(args[1], &path, err);
+		rc = find_mount_point(args[1], &path, err);
 	if (rc == 0)
 		rc = run_dir_of(c->run, path, &dir, err);
 	if (rc == 0)
@@ -389,7 +389,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	rc = fs_mkdir_p(dir, 0700, err);
 	if (rc < 0)
 		return rc;
-	if (!is_others(dir))
+	if (!is_run_dir_in_use(dir))
 		rc = begin_run_dir(c, dir, err);
 	if (rc < 0)
 		return rc;
@@ -406,7 +406,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 		/* After a timeout the mount may still appear, and then needs its log. */
 		if (rc < 0 && rc != -ETIMEDOUT && is_new)
 			remove_run_dir(c->run, dir);
-		return rc == -EINTR ? die_of(signal, path, err) : rc;
+		return rc == -EINTR ? die_of_signal(signal, path, err) : rc;
 	}
 	(void)execvp(program, a.argv);
 	return error_errno(err, errno, "run '%s'", program);
@@ -416,7 +416,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 static int check_run(const char *run, const char *dir, const char *path,
 		     struct error *err)
 {
-	if (access(dir, F_OK) == 0 || is_dead(path))
+	if (access(dir, F_OK) == 0 || is_mount_dead(path))
 		return 0;
 	return error_set(err, ENOENT,
 			 "'%s' was mounted with another --run than '%s': say "
@@ -456,7 +456,7 @@ const struct command ckpt_mount_command = {
 /* --------------------------------------------------------------------- umount --- */
 
 /* A pidfd of the process that serves the mount, or -1. */
-static int process_of(const char *dir)
+static int open_mount_process(const char *dir)
 {
 	AUTO_BUF text = BUF_INIT;
 	AUTO_JSON *all = NULL;
@@ -571,8 +571,8 @@ static int refuse_lost(const struct lost_files *l, const char *path,
 
 /* After an unmount with lost files, keep the run folder: its log is the only list of them, and is
  * kept until the folder was mounted twice more. */
-static int leave_lost(const char *run, const char *dir, bool was_served,
-		      const struct lost_files *l, struct error *err)
+static int keep_log_of_losses(const char *run, const char *dir, bool was_served,
+			      const struct lost_files *l, struct error *err)
 {
 	AUTO_FREE char *buffered = fs_join(dir, BUFFERED_FILE);
 	const bool may_lose =
@@ -602,7 +602,7 @@ static int run_umount(const void *config, char **args, struct error *err)
 	AUTO_FREE char *dir = NULL;
 	AUTO_CLOSE int process = -1;
 	struct pollfd p = { .events = POLLIN };
-	int rc = find_place(args[0], &path, err);
+	int rc = find_mount_point(args[0], &path, err);
 
 	if (rc == 0)
 		rc = check_mounted(path, err);
@@ -612,7 +612,7 @@ static int run_umount(const void *config, char **args, struct error *err)
 		rc = check_run(c->run, dir, path, err);
 	if (rc < 0)
 		return rc;
-	p.fd = process = process_of(dir);
+	p.fd = process = open_mount_process(dir);
 	/* Only ask a mount that has a process: without one the request would block, and files that
 	 * were staged in the process are gone anyway. */
 	if (process >= 0)
@@ -628,7 +628,7 @@ static int run_umount(const void *config, char **args, struct error *err)
 			       "it is unmounted, and its process is still "
 			       "there");
 	if (rc == 0)
-		rc = leave_lost(c->run, dir, process >= 0, &lost, err);
+		rc = keep_log_of_losses(c->run, dir, process >= 0, &lost, err);
 	json_decref(lost.status);
 	return rc;
 }
@@ -676,7 +676,8 @@ static int say_dead(const char *path, struct error *err)
 }
 
 /* Warn of each mount in the mount table that has a folder in `run` but no process. */
-static int warn_of_dead(void *run, const struct mountinfo *m, struct error *err)
+static int warn_of_dead_mount(void *run, const struct mountinfo *m,
+			      struct error *err)
 {
 	AUTO_FREE char *dir = NULL;
 	AUTO_BUF ignored = BUF_INIT;
@@ -686,7 +687,8 @@ static int warn_of_dead(void *run, const struct mountinfo *m, struct error *err)
 			 : 0;
 
 	if (rc < 0 || !dir || access(dir, F_OK) < 0 ||
-	    ask_mount(dir, &ignored, NULL) != -ENOENT || !is_dead(m->path))
+	    ask_mount(dir, &ignored, NULL) != -ENOENT ||
+	    !is_mount_dead(m->path))
 		return rc;
 	(void)say_dead(m->path, &why);
 	fprintf(stderr, "bootseer ckpt status: %s\n", why.msg);
@@ -694,7 +696,7 @@ static int warn_of_dead(void *run, const struct mountinfo *m, struct error *err)
 }
 
 /* Add the status of each mount that answers; the others have ended or were killed. */
-static int add_each(const char *run, json_t *all, struct error *err)
+static int add_each_status(const char *run, json_t *all, struct error *err)
 {
 	DIR *d = opendir(run);
 	struct dirent *e;
@@ -728,18 +730,19 @@ static int add_status_at(const char *run, const char *place, json_t *all,
 	int rc;
 
 	if (!place) {
-		rc = add_each(run, all, err);
-		return rc == 0 ? mountinfo_each(warn_of_dead,
+		rc = add_each_status(run, all, err);
+		return rc == 0 ? mountinfo_each(warn_of_dead_mount,
 						(void *)(uintptr_t)run, err)
 			       : rc;
 	}
-	rc = find_place(place, &path, err);
+	rc = find_mount_point(place, &path, err);
 	if (rc == 0)
 		rc = run_dir_of(run, path, &dir, err);
 	if (rc < 0)
 		return rc;
 	rc = add_status(dir, all, err);
-	if (rc == -ENOENT && check_mounted(path, NULL) == 0 && is_dead(path))
+	if (rc == -ENOENT && check_mounted(path, NULL) == 0 &&
+	    is_mount_dead(path))
 		return say_dead(path, err);
 	if (rc == -ENOENT && check_mounted(path, NULL) == 0 &&
 	    check_run(run, dir, path, err) < 0)
@@ -761,7 +764,7 @@ static int add_status_at(const char *run, const char *place, json_t *all,
 }
 
 /* Print problems before the figures, as an operator in a hurry reads the first line. */
-static void say_trouble(const json_t *m)
+static void print_mount_trouble(const json_t *m)
 {
 	const json_t *away = json_object_get(m, "store_away");
 	const char *path = json_string_value(json_object_get(m, "path"));
@@ -796,7 +799,7 @@ static int run_status(const void *config, char **args, struct error *err)
 	const json_t *one;
 	size_t k;
 
-	json_array_foreach(all, k, one) say_trouble(one);
+	json_array_foreach(all, k, one) print_mount_trouble(one);
 	if (rc == 0 && json_dumpf(all, stdout, JSON_INDENT(2)) < 0)
 		rc = error_nomem(err);
 	if (rc == 0)

@@ -76,7 +76,7 @@ static void last_line(const char *path, char *ret, size_t size)
 
 /* End the process and its holder, which share a process group.  Nothing was served yet, so no data
  * can be lost. */
-static void end_process(pid_t pid)
+static void end_mount_process(pid_t pid)
 {
 	AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
@@ -91,7 +91,7 @@ static void end_process(pid_t pid)
 /* ---------------------------------------------------------------------- wait --- */
 
 /* Print complete lines.  Returns true when a line says that the mount is served. */
-static bool take_lines(struct ckpt_said *s)
+static bool print_said_lines(struct ckpt_said *s)
 {
 	char *line = s->text, *end;
 
@@ -109,7 +109,7 @@ static bool take_lines(struct ckpt_said *s)
 }
 
 /* Read output: 1 when the mount is served, 0 to go on waiting. */
-static int read_said(struct ckpt_starting *s, struct error *err)
+static int read_process_output(struct ckpt_starting *s, struct error *err)
 {
 	char why[300];
 	ssize_t n;
@@ -120,7 +120,7 @@ static int read_said(struct ckpt_starting *s, struct error *err)
 		 sizeof(s->said.text) - s->said.len);
 	if (n > 0) {
 		s->said.len += (size_t)n;
-		return take_lines(&s->said);
+		return print_said_lines(&s->said);
 	}
 	(void)waitpid(s->pid, NULL, 0);
 	last_line(s->log, why, sizeof(why));
@@ -134,7 +134,7 @@ static int end_interrupted(struct ckpt_starting *s, int *ret_signal,
 
 	if (read(s->signals, &si, sizeof(si)) != (ssize_t)sizeof(si))
 		return 0;
-	end_process(s->pid);
+	end_mount_process(s->pid);
 	*ret_signal = (int)si.ssi_signo;
 	return error_set(err, EINTR, "interrupted: nothing is mounted");
 }
@@ -153,7 +153,7 @@ static int wait_ready(struct ckpt_starting *s, int64_t timeout_ms,
 		if (p[1].revents)
 			rc = end_interrupted(s, ret_signal, err);
 		else
-			rc = read_said(s, err);
+			rc = read_process_output(s, err);
 	}
 	if (rc)
 		return rc < 0 ? rc : 0;

@@ -32,7 +32,7 @@ static bool is_silence(int rc)
 }
 
 /* Does the store not answer?  Then stop, as otherwise each file would be reported as damaged. */
-static bool is_away(struct object_store *s)
+static bool is_store_away(struct object_store *s)
 {
 	struct error ignored = ERROR_INIT;
 	struct object_stat st;
@@ -41,13 +41,13 @@ static bool is_away(struct object_store *s)
 }
 
 /* Report a damaged file and go on with the others; other errors end the run. */
-static int go_on(struct ckpt_verify *v, int rc, struct error *err)
+static int count_fault(struct ckpt_verify *v, int rc, struct error *err)
 {
 	if (rc == -ENOENT)
 		return 0; /* removed since it was listed */
 	if (rc != -EBADMSG && rc != -ESTALE && rc != -EIO)
 		return rc;
-	if (rc == -EIO && is_away(v->store))
+	if (rc == -EIO && is_store_away(v->store))
 		return error_wrap(err, rc, "the store is away");
 	text_make_printable(err->msg);
 	progress_say(v->bar.bar, err->msg);
@@ -111,10 +111,10 @@ static int verify_file(void *arg, const char *path, struct error *err)
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
 		rc = read_all(v, path, err);
 	v->n_files += rc != -ENOENT;
-	return rc < 0 ? go_on(v, rc, err) : 0;
+	return rc < 0 ? count_fault(v, rc, err) : 0;
 }
 
-static int print_end(const struct ckpt_verify *v, struct error *err)
+static int print_verified(const struct ckpt_verify *v, struct error *err)
 {
 	char bytes[PROGRESS_BYTES_MAX], files[PROGRESS_COUNT_MAX];
 
@@ -151,7 +151,7 @@ static int run_ckpt_verify(const void *config, char **args, struct error *err)
 	rc = ckpt_walk(s, args[1] ? ckpt_store_path(args[1]) : "", verify_file,
 		       &v, err);
 	progress_free(v.bar.bar);
-	return rc == 0 ? print_end(&v, err) : rc;
+	return rc == 0 ? print_verified(&v, err) : rc;
 }
 
 const struct command ckpt_verify_command = {

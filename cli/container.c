@@ -168,8 +168,8 @@ static bool has_ready_file(struct container *c)
 	return fd >= 0;
 }
 
-static void look_at(struct container *c, struct output_stream *s,
-		    const char *data, size_t len)
+static void match_ready_line(struct container *c, struct output_stream *s,
+			     const char *data, size_t len)
 {
 	while (len && c->has_line && !c->ready) {
 		const char *end = memchr(data, '\n', len);
@@ -193,7 +193,7 @@ static void look_at(struct container *c, struct output_stream *s,
 }
 
 /* Copy available output to ours; false at its end. */
-static bool pass_on(struct container *c, struct output_stream *s)
+static bool copy_output(struct container *c, struct output_stream *s)
 {
 	char data[65536];
 	ssize_t n = read(s->in, data, sizeof(data));
@@ -201,13 +201,13 @@ static bool pass_on(struct container *c, struct output_stream *s)
 	if (n > 0) {
 		/* An error of our own output must not stop the container's start. */
 		(void)!fs_write_full(s->to, data, (size_t)n);
-		look_at(c, s, data, (size_t)n);
+		match_ready_line(c, s, data, (size_t)n);
 		return true;
 	}
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-static void pass_on_all(struct container *c)
+static void copy_all_output(struct container *c)
 {
 	for (size_t i = 0; i < 2; i++) {
 		struct output_stream *s = &c->streams[i];
@@ -217,7 +217,7 @@ static void pass_on_all(struct container *c)
 
 			if (poll(&p, 1, 0) <= 0)
 				break;
-			if (!pass_on(c, s))
+			if (!copy_output(c, s))
 				(void)close(steal_fd(&s->in));
 		}
 	}
@@ -237,7 +237,7 @@ static void reap_runc(struct container *c)
 /* ---------------------------------------------------------------------- wait --- */
 
 /* Open the first process of the container, to be able to kill it if runc's state is lost. */
-static void find_init(struct container *c)
+static void open_init_process(struct container *c)
 {
 	AUTO_BUF pid = BUF_INIT;
 
@@ -264,13 +264,13 @@ static bool wait_round(struct container *c, int64_t until_ns,
 		left_ms = INT32_MAX;
 	(void)poll(p, ARRAY_SIZE(p), left_ms > 0 ? (int)left_ms : 0);
 	for (size_t i = 0; i < 2; i++)
-		if (p[i].revents && !pass_on(c, &c->streams[i]))
+		if (p[i].revents && !copy_output(c, &c->streams[i]))
 			(void)close(steal_fd(&c->streams[i].in));
 	if (p[2].revents) {
-		pass_on_all(c);
+		copy_all_output(c);
 		reap_runc(c);
 	}
-	find_init(c);
+	open_init_process(c);
 	if (c->ready || (c->cfg.ready_file && has_ready_file(c)))
 		*ret = CONTAINER_READY;
 	else if (c->ended)
@@ -322,7 +322,7 @@ static void kill_and_wait(struct container *c)
 {
 	int64_t until = clock_now_ns() + (int64_t)KILL_TIMEOUT_MS * 1000000;
 
-	find_init(c);
+	open_init_process(c);
 	if (c->init_fd < 0 ||
 	    syscall(SYS_pidfd_send_signal, c->init_fd, SIGKILL, NULL, 0) < 0)
 		call_runc(c, "kill", "KILL");

@@ -65,7 +65,7 @@ static void containerd_fini(struct containerd *d)
 
 /* -------------------------------------------------------------------- files --- */
 
-static bool is_later(const struct timespec *a, const struct timespec *b)
+static bool is_later_time(const struct timespec *a, const struct timespec *b)
 {
 	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec
 				      : a->tv_nsec > b->tv_nsec;
@@ -84,7 +84,7 @@ static void note_cri(struct containerd *d, const char *file)
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0 ||
-	    (*f->name && !is_later(&st.st_ctim, &f->changed)))
+	    (*f->name && !is_later_time(&st.st_ctim, &f->changed)))
 		return;
 	f->changed = st.st_ctim;
 	(void)snprintf(f->name, sizeof(f->name), "%s", file);
@@ -282,7 +282,7 @@ static void check_capabilities(json_t *list, const struct containerd_config *c)
  * drop-in, which has a copy of the other files' settings; warn if another file is newer. */
 static void check_dropin(json_t *list, const struct containerd *d)
 {
-	bool is_old = is_later(&d->newest.changed, &d->dropin.changed);
+	bool is_old = is_later_time(&d->newest.changed, &d->dropin.changed);
 
 	if (*d->dropin.name && *d->newest.name)
 		doctor_add(list, "containerd drop-in", !is_old, DOCTOR_ADVICE,
@@ -458,7 +458,7 @@ static bool is_same_link(const char *pid, const char *name)
 
 /* Are all user ids of the process root's?  A set-user-id program, which any user may start under
  * any name, has one that is not. */
-static bool is_roots(const char *pid)
+static bool is_process_of_root(const char *pid)
 {
 	static const char key[] = "\nUid:";
 	unsigned int id[4];
@@ -480,7 +480,7 @@ static bool is_roots(const char *pid)
  * and belongs to root: users and containers may call any program "containerd". */
 static bool is_trusted(const char *pid)
 {
-	return is_roots(pid) && is_same_link(pid, "ns/mnt") &&
+	return is_process_of_root(pid) && is_same_link(pid, "ns/mnt") &&
 	       is_same_link(pid, "root");
 }
 
@@ -510,7 +510,7 @@ static int open_of(const char *pid, const char *name, int flags)
 
 /* The executable of a process, or -1 if it must not be run. is_trusted() is checked before and
  * after the open, as the process may execute another program in between. */
-static int program_of(const char *pid)
+static int open_program(const char *pid)
 {
 	AUTO_CLOSE int fd = is_trusted(pid) ? open_of(pid, "exe", 0) : -1;
 
@@ -539,7 +539,7 @@ static bool describe_process(const char *pid, struct containerd *ret)
 	if (asprintf(&ret->file, "%s%s%s", cwd ? cwd : "",
 		     *file == '/' ? "" : "/", file) < 0)
 		ret->file = NULL;
-	ret->program = program_of(pid);
+	ret->program = open_program(pid);
 	/* The root folder that the process has. */
 	ret->root = open_of(pid, "root", O_DIRECTORY);
 	return ret->file && ret->root >= 0;
@@ -547,7 +547,7 @@ static bool describe_process(const char *pid, struct containerd *ret)
 
 /* describe_process(), checked by `pidfd` at the end: the number was the same process's all the
  * time. */
-static bool describe_one(const char *pid, struct containerd *ret)
+static bool describe_live_process(const char *pid, struct containerd *ret)
 {
 	AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, atoi(pid), 0);
 	struct pollfd gone = { .fd = pidfd, .events = POLLIN };
@@ -577,7 +577,8 @@ static size_t find_processes(struct containerd ret[DAEMONS_MAX])
 
 		if (!isdigit((unsigned char)e->d_name[0]))
 			continue;
-		if (describe_one(e->d_name, &d) && !is_known(&d, ret, n))
+		if (describe_live_process(e->d_name, &d) &&
+		    !is_known(&d, ret, n))
 			ret[n++] = d;
 		else
 			containerd_fini(&d);

@@ -112,7 +112,8 @@ static void check_kernel(json_t *list)
 /* ----------------------------------------------------------- programs, units --- */
 
 /* Run a program; false when it is missing or does not end in time. */
-static bool ask_program(char *const argv[], struct buf *ret, int *ret_status)
+static bool run_short_program(char *const argv[], struct buf *ret,
+			      int *ret_status)
 {
 	struct error err = ERROR_INIT;
 
@@ -139,7 +140,7 @@ static void check_program(json_t *list, const char *name, const char *program,
 			 NULL };
 	AUTO_BUF text = BUF_INIT;
 	int status;
-	bool ok = ask_program(argv, &text, &status) && status == 0;
+	bool ok = run_short_program(argv, &text, &status) && status == 0;
 
 	doctor_add(list, name, ok, need, cure, "%s%s%s", what,
 		   text.len ? ": " : "", text.len ? first_line(&text) : "");
@@ -163,7 +164,7 @@ static void check_unit(json_t *list, const char *unit)
 	int status;
 
 	/* Without systemd, bootseerd is started by other means. */
-	if (!ask_program(argv, &text, &status) || status != 0)
+	if (!run_short_program(argv, &text, &status) || status != 0)
 		return;
 	loaded = has_text(&text, "LoadState=loaded");
 	active = has_text(&text, "ActiveState=active");
@@ -195,7 +196,8 @@ static void check_node_config(json_t *list)
 	AUTO_BUF text = BUF_INIT;
 	int status;
 
-	if (access(NODE_CONFIG, R_OK) < 0 || !ask_program(argv, &text, &status))
+	if (access(NODE_CONFIG, R_OK) < 0 ||
+	    !run_short_program(argv, &text, &status))
 		return;
 	doctor_add(list, "bootseerd.conf", status == 0, DOCTOR_NEEDED,
 		   "mend " NODE_CONFIG "; bootseerd(8) tells of each key", "%s",

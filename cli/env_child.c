@@ -84,7 +84,7 @@ void env_child_signals(sigset_t *ret)
 /* Has the signal to be passed on to the command?  Signals from a terminal go to the whole process
  * group, so the command has them already, except a hangup, which only the session's leader gets.
  * An ignored hangup (nohup) is not passed on: container runtimes would end their containers. */
-static bool is_to_pass(const siginfo_t *info)
+static bool is_signal_to_pass(const siginfo_t *info)
 {
 	if (info->si_signo == SIGHUP && env_signal_is_ignored(SIGHUP))
 		return false;
@@ -95,7 +95,7 @@ static bool is_to_pass(const siginfo_t *info)
 /* Has the command ended?  If it was stopped, this process stops too, for job control.  `which` -1
  * also reaps processes that the command left to us, which would fill the process table; children
  * of other threads are not reaped. */
-static bool has_ended(pid_t pid, pid_t which, int *ret)
+static bool has_command_ended(pid_t pid, pid_t which, int *ret)
 {
 	int status;
 	pid_t n;
@@ -125,13 +125,13 @@ static void follow_child(pid_t pid, pid_t which, const sigset_t *set, int *ret,
 {
 	siginfo_t info;
 
-	while (!has_ended(pid, which, ret)) {
+	while (!has_command_ended(pid, which, ret)) {
 		int sig = sigwaitinfo(set, &info);
 
 		if (ends_commands(sig) && ret_told)
 			*ret_told = sig;
 
-		if (sig > 0 && sig != SIGCHLD && is_to_pass(&info) &&
+		if (sig > 0 && sig != SIGCHLD && is_signal_to_pass(&info) &&
 		    info.si_pid != pid)
 			(void)kill(pid, sig);
 	}

@@ -25,7 +25,7 @@
 
 /* ------------------------------------------------------------------------- options --- */
 
-static size_t name_len(const char *text)
+static size_t daemon_name_length(const char *text)
 {
 	return strspn(text,
 		      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -42,7 +42,7 @@ static const char *find_named(char *const *list, const char *name, size_t len)
 
 static int check_one(const char *text, const char *option, struct error *err)
 {
-	size_t len = name_len(text);
+	size_t len = daemon_name_length(text);
 
 	if (len > 0 && len <= DAEMON_NAME_MAX && *text != '.' &&
 	    text[len] == '=' && text[len + 1])
@@ -59,7 +59,7 @@ int env_daemons_check(const struct env_daemons *d, struct error *err)
 
 	for (char **c = d->commands; rc == 0 && c && *c; c++) {
 		rc = check_one(*c, "daemon", err);
-		if (rc == 0 && find_named(c + 1, *c, name_len(*c)))
+		if (rc == 0 && find_named(c + 1, *c, daemon_name_length(*c)))
 			rc = error_set(
 				err, EINVAL,
 				"--daemon '%.80s': there are two of this "
@@ -68,7 +68,8 @@ int env_daemons_check(const struct env_daemons *d, struct error *err)
 	}
 	for (char **r = d->ready; rc == 0 && r && *r; r++) {
 		rc = check_one(*r, "daemon-ready", err);
-		if (rc == 0 && !find_named(d->commands, *r, name_len(*r)))
+		if (rc == 0 &&
+		    !find_named(d->commands, *r, daemon_name_length(*r)))
 			rc = error_set(
 				err, EINVAL,
 				"--daemon-ready '%.80s': no --daemon has "
@@ -88,7 +89,7 @@ int env_daemons_check(const struct env_daemons *d, struct error *err)
 
 /* ------------------------------------------------------------------------- folder --- */
 
-static char *usual_dir(void)
+static char *default_daemon_dir(void)
 {
 	const char *run = getenv("XDG_RUNTIME_DIR");
 	char *path;
@@ -165,8 +166,8 @@ static bool is_dumped(const struct env_daemons *d, const char *name)
 }
 
 /* Start the daemon without dump or restore. */
-static int start_anew(struct daemon_start *s, const struct env_daemons *d,
-		      struct error *err)
+static int start_without_dump(struct daemon_start *s,
+			      const struct env_daemons *d, struct error *err)
 {
 	int rc;
 
@@ -202,7 +203,7 @@ static int start_one(struct daemon_start *s, const struct env_daemons *d,
 			"ordinary way\n",
 			s->name, why.msg);
 	}
-	return start_anew(s, d, err);
+	return start_without_dump(s, d, err);
 }
 
 static void end_start(struct daemon_start *s, bool is_wanted)
@@ -218,14 +219,14 @@ static void end_start(struct daemon_start *s, bool is_wanted)
 int env_daemons_start(const struct env_daemons *d,
 		      const struct env_daemons_at *at, struct error *err)
 {
-	AUTO_FREE char *usual = d->dir ? NULL : usual_dir();
+	AUTO_FREE char *usual = d->dir ? NULL : default_daemon_dir();
 	const char *dir = d->dir ? d->dir : usual;
 	int rc = 0;
 
 	if (!dir)
 		return error_nomem(err);
 	for (char **c = d->commands; rc == 0 && c && *c; c++) {
-		size_t len = name_len(*c);
+		size_t len = daemon_name_length(*c);
 		struct daemon_start s = {
 			.command = *c + len + 1,
 			.ready = find_named(d->ready, *c, len),

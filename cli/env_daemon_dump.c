@@ -79,8 +79,8 @@ static void say_done(const struct daemon_dump *u, const char *what,
 
 /* ------------------------------------------------------------------------- prepare --- */
 
-static char *path_of(const struct daemon_dump *u, const char *dir,
-		     const char *end)
+static char *dump_path_of(const struct daemon_dump *u, const char *dir,
+			  const char *end)
 {
 	char *path;
 
@@ -91,15 +91,15 @@ static char *path_of(const struct daemon_dump *u, const char *dir,
 /* Make the paths, and remove files that a killed run left there. */
 static int make_paths(struct daemon_dump *u, struct error *err)
 {
-	AUTO_FREE char *folder = path_of(u, u->s->dir, ".dump");
+	AUTO_FREE char *folder = dump_path_of(u, u->s->dir, ".dump");
 	char *given[] = { folder, NULL };
 	int rc = folder ? env_targets_make(given, &u->target, err)
 			: error_nomem(err);
 
 	if (rc < 0)
 		return rc;
-	u->log = path_of(u, u->s->dir, ".criu.log");
-	u->pidfile = path_of(u, u->s->dir, ".criu.pid");
+	u->log = dump_path_of(u, u->s->dir, ".criu.log");
+	u->pidfile = dump_path_of(u, u->s->dir, ".criu.pid");
 	u->output_path = fs_join(u->target.paths[0], OUTPUT_FILE);
 	if (!u->log || !u->pidfile || !u->output_path)
 		return error_nomem(err);
@@ -226,8 +226,8 @@ static int dump_process(struct daemon_dump *u, struct error *err)
 }
 
 /* Store the dump such that other users cannot read its files in the store. */
-static int keep_dump(struct daemon_dump *u, const struct env_scan *before,
-		     struct env_snapshot *ret, struct error *err)
+static int store_dump(struct daemon_dump *u, const struct env_scan *before,
+		      struct env_snapshot *ret, struct error *err)
 {
 	char what[DAEMON_NAME_MAX + 16];
 	const struct env_capture_options opts = { .program = what,
@@ -275,7 +275,7 @@ static int dump_daemon(struct daemon_dump *u, struct error *err)
 	if (now < 0)
 		return now;
 	if (rc == 0)
-		rc = keep_dump(u, before, &snap, &why);
+		rc = store_dump(u, before, &snap, &why);
 	if (rc == 0) {
 		say_done(u, "dumped", &snap);
 		env_snapshot_fini(&snap);

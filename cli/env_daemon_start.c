@@ -190,7 +190,7 @@ int daemon_spawn_alone(struct daemon_start *s, struct error *err)
 
 /* Wait a moment for the first process to end.  If it ends well, the daemon may be in the
  * background. */
-static int look_for_end(struct daemon_start *s, struct error *err)
+static int wait_for_first_end(struct daemon_start *s, struct error *err)
 {
 	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
 	siginfo_t ended = { .si_code = 0 };
@@ -221,7 +221,7 @@ int daemon_wait_ready(struct daemon_start *s, struct error *err)
 	int rc;
 
 	do {
-		rc = look_for_end(s, err);
+		rc = wait_for_first_end(s, err);
 		if (rc < 0 || !s->ready)
 			return rc;
 		rc = env_smoke_run(s->ready, s->deadline_ns, &why);

@@ -196,7 +196,7 @@ static int env_give_some(struct env_giver *base, const struct env_range *e,
 
 /* Tell bootseerd to close the environment, over a new connection, as the old one may have failed.
  * Errors do not matter: bootseerd also notices by itself. */
-static void leave_node(struct env_give *g)
+static void close_node_environment(struct env_give *g)
 {
 	struct error ignored = ERROR_INIT;
 	struct node_client *c = NULL;
@@ -263,7 +263,7 @@ void env_give_close(struct env_giver *base)
 	g = container_of(base, struct env_give, base);
 	node_client_close(g->node);
 	if (*g->name)
-		leave_node(g);
+		close_node_environment(g);
 	free(g->socket);
 	fd_close(g->pod);
 	close_files((int[FILES]){ g->base.meta, g->base.map, g->blocks });
@@ -309,7 +309,7 @@ int env_give_order(const struct env_mount_job *job, struct error *err)
 
 /* --------------------------------------------------------------------- for a pod --- */
 
-static uint64_t sum_of(const json_t *at)
+static uint64_t sum_range_lengths(const json_t *at)
 {
 	uint64_t sum = 0;
 
@@ -319,8 +319,9 @@ static uint64_t sum_of(const json_t *at)
 }
 
 /* Answer one request of the container.  -ECONNRESET: it closed the connection. */
-static int answer_one(const struct node_options *node, int fd, int blocks,
-		      const char *name, unsigned int seconds, struct error *err)
+static int answer_range_request(const struct node_options *node, int fd,
+				int blocks, const char *name,
+				unsigned int seconds, struct error *err)
 {
 	AUTO_FINI(control_request) r = { .root = NULL };
 	json_t *at = NULL;
@@ -348,7 +349,7 @@ static int answer_one(const struct node_options *node, int fd, int blocks,
 	if (rc == 0)
 		rc = env_pod_reply(fd, NULL, err);
 	if (rc == 0)
-		rc = send_bytes(fd, blocks, sum_of(at), err);
+		rc = send_bytes(fd, blocks, sum_range_lengths(at), err);
 	return rc;
 }
 
@@ -386,8 +387,9 @@ int env_give_serve(const struct node_options *node, int fd, json_t *params,
 	if (rc == 0)
 		rc = send_metadata(fd, files, err);
 	while (rc == 0)
-		rc = answer_one(node, fd, files[2], json_string_value(name),
-				seconds, err);
+		rc = answer_range_request(node, fd, files[2],
+					  json_string_value(name), seconds,
+					  err);
 	close_files(files);
 	return rc;
 }

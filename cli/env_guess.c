@@ -6,7 +6,8 @@
 #include "cli/env_give.h"
 
 /* Only a timeout of the store is kept; other errors are retried once the key is known. */
-static void note_hang(struct env_guess *g, int rc, const struct error *why)
+static void note_store_timeout(struct env_guess *g, int rc,
+			       const struct error *why)
 {
 	if (rc == -ETIMEDOUT)
 		g->hangs = *why;
@@ -21,7 +22,7 @@ static int look_up(struct env_guess *g)
 
 	if (rc == 0)
 		rc = env_catalog_get(g->catalog, &key, &g->snap, &why);
-	note_hang(g, rc, &why);
+	note_store_timeout(g, rc, &why);
 	if (rc < 0)
 		return rc;
 	if (!env_key_is_near(&g->snap.key, g->near)) {
@@ -52,7 +53,7 @@ static void *guess_main(void *arg)
 		return NULL;
 	q.giver = g->giver;
 	rc = env_restore_begin(&q, &g->restoring, &why);
-	note_hang(g, rc, &why);
+	note_store_timeout(g, rc, &why);
 	return NULL;
 }
 

@@ -174,7 +174,7 @@ static void end_command(struct env_run *r, int status)
 }
 
 /* Run the command without BootSeer, and mark its changes so that no capture includes them. */
-static void run_plain(struct env_run *r, const char *why)
+static void run_without_snapshot(struct env_run *r, const char *why)
 {
 	struct error err = ERROR_INIT;
 	char hex[ENV_KEY_HEX];
@@ -221,7 +221,7 @@ static void say_unknown(const struct env_inputs *in)
 
 /* Report that another node is waited for.  `holder` is a text from that node, so it may be
  * anything. */
-static void say_waits(void *arg, const char *holder)
+static void say_waits_for_node(void *arg, const char *holder)
 {
 	AUTO_BUF text = BUF_INIT;
 	size_t len = 0;
@@ -237,14 +237,14 @@ static void say_waits(void *arg, const char *holder)
 }
 
 /* Look the key up. 1: there is a snapshot; 0: this process has the turn to make it. */
-static int look_up(struct env_run *r, struct env_turn **ret_turn,
-		   struct env_snapshot *ret, struct error *err)
+static int find_snapshot_or_turn(struct env_run *r, struct env_turn **ret_turn,
+				 struct env_snapshot *ret, struct error *err)
 {
 	const struct digest *key = &r->key.key.digest;
 	const struct env_turn_options opts = {
 		.ttl_ms = (uint32_t)(r->cfg->lease / NS_PER_MS),
 		.deadline_ns = r->key.deadline_ns,
-		.waits = say_waits,
+		.waits = say_waits_for_node,
 		.arg = &r->key,
 	};
 	int rc;
@@ -306,7 +306,7 @@ static void say_left(const struct env_left *left)
 
 /* The store to take notes of self-made files from.  NULL with a service: it has no such notes, and
  * a store beside it is not trusted. */
-static struct object_store *notes_of(const struct env_run_store *s)
+static struct object_store *notes_store(const struct env_run_store *s)
 {
 	return s->at.client ? NULL : s->at.store;
 }
@@ -325,7 +325,7 @@ static int check_ran(const struct env_run *r, int told, struct error *err)
 				   clock_now_ns() + c->verify_timeout, err);
 	return rc < 0 ? rc
 		      : env_work_note_made(&r->key.work, &r->key.key,
-					   notes_of(&r->store), err);
+					   notes_store(&r->store), err);
 }
 
 /* Capture the changes. 1: *ret is the snapshot; 0: another process published one first. */
@@ -399,8 +399,8 @@ static int open_store(const struct env_run_config *c, struct env_opened *ret,
 }
 
 /* Find the key, then restore or run. 1: the snapshot *ret is in the targets. */
-static int take_steps(struct env_run *r, int *ret_status,
-		      struct env_snapshot *ret, struct error *err)
+static int restore_or_run(struct env_run *r, int *ret_status,
+			  struct env_snapshot *ret, struct error *err)
 {
 	struct env_turn *turn = NULL;
 	int found, rc;
@@ -411,7 +411,7 @@ static int take_steps(struct env_run *r, int *ret_status,
 	if (rc < 0)
 		return rc;
 	found = env_run_take_targets(&r->key, &r->store, &r->guess, ret, err);
-	rc = found ? found : look_up(r, &turn, ret, err);
+	rc = found ? found : find_snapshot_or_turn(r, &turn, ret, err);
 	if (rc > 0)
 		return env_run_restore(&r->restore, &r->guess, ret, found > 0,
 				       &r->is_bad_for_all, err);
@@ -453,9 +453,9 @@ static int run_env_run(const void *config, char **args, struct error *err)
 	r.restore.job.others_ns = r.key.deadline_ns;
 	r.guess.job = r.restore.job;
 	rc = c->parts.merge ? env_run_merge(&r, &status, err)
-			    : take_steps(&r, &status, &snap, err);
+			    : restore_or_run(&r, &status, &snap, err);
 	if (rc < 0)
-		run_plain(&r, err->msg);
+		run_without_snapshot(&r, err->msg);
 	if (rc > 0) {
 		r.now = &snap;
 		env_run_note_name(&r);

@@ -89,8 +89,9 @@ static void say_works(void *arg)
 }
 
 /* Has the process that was waited for done the same work?  Then 1, and its snapshot. */
-static int find_done(struct env_run_key *k, const struct env_run_store *s,
-		     struct env_snapshot *ret, struct error *err)
+static int find_others_snapshot(struct env_run_key *k,
+				const struct env_run_store *s,
+				struct env_snapshot *ret, struct error *err)
 {
 	struct env_snapshot snap;
 	bool is = false;
@@ -116,7 +117,7 @@ static int find_key_anew(struct env_run_key *k, struct env_run_store *s,
 			 struct env_guess *g, struct env_snapshot *ret,
 			 struct error *err)
 {
-	int rc = find_done(k, s, ret, err);
+	int rc = find_others_snapshot(k, s, ret, err);
 
 	if (rc > 0)
 		return rc;

@@ -139,7 +139,8 @@ static int publish_union(struct env_run *r, const struct env_snapshot *has,
 }
 
 /* Add new files to the cache. 1: the store lacks some, and the turn is needed to add them. */
-static int add_once(struct env_run *r, bool has_turn, struct error *err)
+static int add_new_files_once(struct env_run *r, bool has_turn,
+			      struct error *err)
 {
 	struct env_snapshot snap;
 	bool has_more = false;
@@ -178,11 +179,11 @@ static int add_to_cache(struct env_run *r, struct error *err)
 	int rc;
 
 	r->key.deadline_ns = clock_now_ns() + r->cfg->wait;
-	rc = add_once(r, false, err);
+	rc = add_new_files_once(r, false, err);
 	if (rc > 0)
 		rc = take_turn(r, &turn, err);
 	for (int i = 0; turn && i < ATTEMPTS; i++) {
-		rc = add_once(r, true, err);
+		rc = add_new_files_once(r, true, err);
 		if (rc != -ESTALE && rc != -EEXIST)
 			break;
 	}

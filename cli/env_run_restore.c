@@ -48,8 +48,9 @@ static bool try_mount(struct env_mount_job job, int *ret_rc, bool *ret_gives,
 
 /* Report an error of getting blocks from bootseerd.  Silent for an older bootseerd, which has no
  * such blocks, and if the reason was reported with the mount. */
-static void say_given(const struct env_run_restore *q,
-		      const struct env_giver *g, const struct error *why)
+static void report_giver_error(const struct env_run_restore *q,
+			       const struct env_giver *g,
+			       const struct error *why)
 {
 	if (g && g->failed.code)
 		why = &g->failed;
@@ -73,30 +74,31 @@ static int unpack_snapshot(const struct env_run_restore *q,
 	int rc = gives ? env_give_open(job, &r.giver, &why) : 0;
 
 	rc = env_restore(&r, job->check, err);
-	say_given(q, r.giver, &why);
+	report_giver_error(q, r.giver, &why);
 	env_give_close(r.giver);
 	return rc;
 }
 
 /* Finish the restore that the guess started. 1: done, with the result in `rc`; 0: the guess had
  * not started this one. */
-static int end_guess(const struct env_run_restore *q, struct env_guess *g,
-		     const struct env_mount_job *job, int *ret_rc,
-		     struct error *err)
+static int finish_guessed_restore(const struct env_run_restore *q,
+				  struct env_guess *g,
+				  const struct env_mount_job *job, int *ret_rc,
+				  struct error *err)
 {
 	struct env_restoring *begun = env_guess_take(g, job->snap);
 
 	*ret_rc = begun ? env_restore_end(begun, job->check, err)
 			: env_guess_check_store(g, err);
 	if (begun)
-		say_given(q, g->giver, &g->why_not_given);
+		report_giver_error(q, g->giver, &g->why_not_given);
 	return begun || *ret_rc < 0;
 }
 
 /* Restore the snapshot.  1: it was in place already. */
-static int put_snapshot(const struct env_run_restore *q, struct env_guess *g,
-			const struct env_mount_job *job, const char **ret_how,
-			struct error *err)
+static int mount_or_unpack(const struct env_run_restore *q, struct env_guess *g,
+			   const struct env_mount_job *job,
+			   const char **ret_how, struct error *err)
 {
 	bool gives = true;
 	int rc = 0;
@@ -105,7 +107,7 @@ static int put_snapshot(const struct env_run_restore *q, struct env_guess *g,
 	if (may_mount(q) && try_mount(*job, &rc, &gives, err))
 		return rc;
 	*ret_how = "restored";
-	return end_guess(q, g, job, &rc, err)
+	return finish_guessed_restore(q, g, job, &rc, err)
 		       ? rc
 		       : unpack_snapshot(q, job, gives, err);
 }
@@ -139,7 +141,7 @@ int env_run_restore(const struct env_run_restore *q, struct env_guess *g,
 	env_run_say_stage("env.restore", STAGE_BEGIN, STAGE_NONE);
 	rc = env_catalog_check_bad(catalog, snap, err);
 	if (rc == 0 && !is_there)
-		rc = put_snapshot(q, g, &job, &how, err);
+		rc = mount_or_unpack(q, g, &job, &how, err);
 	else if (rc == 0 && job.check)
 		rc = env_smoke_is_good(&smoke.base, err);
 	env_run_say_stage("env.restore", STAGE_END, rc < 0);

@@ -164,7 +164,7 @@ static int take_question(const struct env_socket_config *cfg,
 
 /* -------------------------------------------------------------------------- places --- */
 
-static int node_release(const struct pod_socket *s, const char *name)
+static int umount_at_node(const struct pod_socket *s, const char *name)
 {
 	return node_ask(&s->cfg->node, "environment.umount",
 			json_pack("{s:s}", "name", name), NULL, NULL);
@@ -189,7 +189,7 @@ static int open_places(const struct pod_socket *s)
 }
 
 /* Is another process just about to join this mount to its targets? */
-static bool is_pending(const struct pod_socket *s, const char *name)
+static bool is_join_pending(const struct pod_socket *s, const char *name)
 {
 	AUTO_CLOSE int fd = open_places(s);
 	struct flock l = place_lock(name);
@@ -233,8 +233,8 @@ static int read_list(const struct pod_socket *s, const char *without,
 	for (char *name = strtok_r(was.data, "\n", &save); name;
 	     name = strtok_r(NULL, "\n", &save)) {
 		if ((without && strcmp(name, without) == 0) ||
-		    (is_full && !is_pending(s, name) &&
-		     node_release(s, name) == 0))
+		    (is_full && !is_join_pending(s, name) &&
+		     umount_at_node(s, name) == 0))
 			continue;
 		if (buf_printf(ret, "%s\n", name) < 0)
 			return error_nomem(err);
@@ -332,7 +332,7 @@ static int reply_with(int fd, int rc, const struct error *why)
 
 /* Wait for the result of the client's check.  A client that closes the connection has not
  * confirmed the mount. */
-static bool is_kept(int fd)
+static bool is_mount_confirmed(int fd)
 {
 	struct control_request r = { .root = NULL };
 	AUTO_BUF line = BUF_INIT;
@@ -349,7 +349,7 @@ static bool is_kept(int fd)
 
 /* Check that the client still waits: otherwise it has begun to unpack the snapshot, and the
  * overlay would hide its files. */
-static int check_waits(int fd, struct error *err)
+static int check_asker_waits(int fd, struct error *err)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
 
@@ -368,13 +368,13 @@ static int restore_for(const struct pod_socket *s, int fd,
 			  node_params(q, name), &mounted, err);
 
 	if (rc == 0)
-		rc = check_waits(fd, err);
+		rc = check_asker_waits(fd, err);
 	if (rc == 0)
 		rc = join_for(asker, q, name, mounted, err);
 	json_decref(mounted);
 	if (rc < 0)
 		return rc;
-	if (reply_with(fd, 0, NULL) < 0 || !is_kept(fd)) {
+	if (reply_with(fd, 0, NULL) < 0 || !is_mount_confirmed(fd)) {
 		env_asker_undo(asker);
 		return error_set(err, ECANCELED, "it was not kept");
 	}
@@ -383,9 +383,9 @@ static int restore_for(const struct pod_socket *s, int fd,
 
 /* Undo a mount.  If it is still in use, bootseerd ends it later, and its entry is checked again
  * when the list is full. */
-static void leave_mount(const struct pod_socket *s, const char *name)
+static void undo_pod_mount(const struct pod_socket *s, const char *name)
 {
-	if (node_release(s, name) == 0)
+	if (umount_at_node(s, name) == 0)
 		give_place_back(s, name);
 }
 
@@ -397,7 +397,7 @@ static int give_blocks(const struct pod_socket *s, int fd,
 	int rc = env_give_serve(&s->cfg->node, fd, node_params(q, name),
 				ANSWER_S, err);
 
-	leave_mount(s, name);
+	undo_pod_mount(s, name);
 	return rc;
 }
 
@@ -436,7 +436,7 @@ static int answer_question(const struct pod_socket *s, int fd,
 		env_asker_free(asker);
 		asker = NULL;
 		if (rc < 0)
-			leave_mount(s, name);
+			undo_pod_mount(s, name);
 	}
 	env_asker_free(asker);
 	return rc;
@@ -474,7 +474,7 @@ static void serve_child(const struct pod_socket *s, int fd)
 /* ------------------------------------------------------------------------- listener --- */
 
 /* How many ms to wait before the next request is accepted; -1: until an event. */
-static int pace_ms(struct pod_socket *s)
+static int accept_delay_ms(struct pod_socket *s)
 {
 	int64_t now = clock_now_ns();
 	int64_t more = (now - s->counted_ns) / RATE_NS;
@@ -545,7 +545,7 @@ static int listen_all(struct pod_socket *s, struct error *err)
 	s->tokens = BURST;
 	s->counted_ns = clock_now_ns();
 	while (goes_on) {
-		int ms = pace_ms(s);
+		int ms = accept_delay_ms(s);
 		bool takes = s->tokens > 0 && !s->short_until_ns &&
 			     s->n_children < CHILDREN_MAX;
 		struct pollfd p[2] = {

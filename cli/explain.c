@@ -38,7 +38,7 @@ static bool found_none(const json_t *s)
 }
 
 /* Were less than 2 % of the blocks missed? */
-static bool missed_little(const json_t *s)
+static bool has_few_misses(const json_t *s)
 {
 	return reply_number(s, "missed_blocks") * 50 <=
 	       reply_number(s, "read_blocks");
@@ -74,7 +74,7 @@ static const struct {
 	{ found_none,
 	  "no trace was found and none was recorded: see --record of "
 	  "bootseerd, or run 'bootseer image record'" },
-	{ missed_little,
+	{ has_few_misses,
 	  "good: what the last start read was on the node before it asked" },
 	{ was_of_another,
 	  "the trace was of another image or workload, so much was missed: "

@@ -73,8 +73,8 @@ unsigned int image_default_jobs(void)
 	return n < 1 ? 1 : n > 8 ? 8 : (unsigned int)n;
 }
 
-static void show_step(struct convert_progress *base, const char *what,
-		      uint64_t done, uint64_t total)
+static void show_progress_step(struct convert_progress *base, const char *what,
+			       uint64_t done, uint64_t total)
 {
 	struct image_progress *p =
 		container_of(base, struct image_progress, base);
@@ -84,7 +84,7 @@ static void show_step(struct convert_progress *base, const char *what,
 
 void image_progress_start(struct image_progress *p)
 {
-	p->base.step = show_step;
+	p->base.step = show_progress_step;
 	p->bar = progress_new(plain_output_bar());
 }
 

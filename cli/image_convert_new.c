@@ -122,8 +122,8 @@ static int take_image(struct pushed_worker *w, json_t **ret, struct error *err)
 }
 
 /* Report a state.  Errors do not matter: the service learns of a failure when the lease ends. */
-static int say_state(struct pushed_image *i, const char *state,
-		     const char *reason, struct error *err)
+static int report_image_state(struct pushed_image *i, const char *state,
+			      const char *reason, struct error *err)
 {
 	char path[96], text[REASON_MAX + 1] = "";
 	AUTO_JSON *body = NULL;
@@ -158,7 +158,8 @@ static void end_overlong_conversion(struct pushed_image *i)
 
 	if (clock_now_ns() - i->begun_ns < IMAGE_MAX_NS)
 		return;
-	if (say_state(i, "failed", "it took longer than 6 hours", &err) < 0)
+	if (report_image_state(i, "failed", "it took longer than 6 hours",
+			       &err) < 0)
 		fprintf(stderr, "the service was not told: %s\n", err.msg);
 	fprintf(stderr, "%s:%s: not converted, it took longer than 6 hours\n",
 		reply_text(i->told, "repo"), reply_text(i->told, "tag"));
@@ -178,7 +179,7 @@ static void renew_lease(struct convert_progress *p, const char *what,
 	(void)total;
 	end_overlong_conversion(i);
 	if (clock_now_ns() - i->renewed_ns >= RENEW_NS &&
-	    say_state(i, "running", "", &err) < 0)
+	    report_image_state(i, "running", "", &err) < 0)
 		fprintf(stderr, "the service was not told: %s\n", err.msg);
 }
 
@@ -283,19 +284,21 @@ static int work_on(struct pushed_worker *w, const json_t *told,
 		text_make_printable(why.msg);
 		print_end(&i, result.is_at_fault ? "not converted" : "failed",
 			  why.msg);
-		return say_state(&i, result.is_at_fault ? "failed" : "retry",
-				 why.msg, err);
+		return report_image_state(&i,
+					  result.is_at_fault ? "failed"
+							     : "retry",
+					  why.msg, err);
 	}
 	progress_format_bytes(result.new_bytes + result.meta_bytes, bytes);
 	print_end(&i, "converted", result.existed ? "before" : bytes);
-	return say_state(&i, "done", "", err);
+	return report_image_state(&i, "done", "", err);
 }
 
 /* -------------------------------------------------------------------- the loop --- */
 
 /* Take and convert one image. 1: there was one.  A worker without room for temporary files takes
  * none, as a failure would be final for the image. */
-static int work_once(struct pushed_worker *w, struct error *err)
+static int convert_next_image(struct pushed_worker *w, struct error *err)
 {
 	AUTO_JSON *reply = NULL;
 	AUTO_CLOSE int temp = -1;
@@ -316,7 +319,7 @@ static int work_on_all(struct pushed_worker *w, struct error *err)
 	int wait_ms = ASK_MS, rc;
 
 	for (;;) {
-		rc = work_once(w, err);
+		rc = convert_next_image(w, err);
 		if (w->cfg->drain && rc <= 0)
 			return rc;
 		/* A wrong token or address does not get right by waiting. */

@@ -64,8 +64,8 @@ struct explain_found {
 	const json_t *image, *ordinary;
 };
 
-static bool explain_look(const json_t *status, const char *ref,
-			 struct explain_found *ret)
+static bool find_image_status(const json_t *status, const char *ref,
+			      struct explain_found *ret)
 {
 	ret->image = explain_find(status, ref);
 	ret->ordinary = explain_ordinary(status, ref);
@@ -74,16 +74,17 @@ static bool explain_look(const json_t *status, const char *ref,
 
 /* Look for the image under its name, then under the other names that containerd has for it, as
  * bootseerd may know a pod's image by one of those. */
-static int explain_look_all(const json_t *status, const struct pod_options *pod,
-			    const char *ref, struct explain_found *ret,
-			    struct error *err)
+static int find_image_by_any_name(const json_t *status,
+				  const struct pod_options *pod,
+				  const char *ref, struct explain_found *ret,
+				  struct error *err)
 {
 	AUTO_BUF name = BUF_INIT;
 
-	if (explain_look(status, ref, ret))
+	if (find_image_status(status, ref, ret))
 		return 0;
 	if (pod_image_name(pod, ref, &name, NULL) == 0 &&
-	    explain_look(status, name.data, ret))
+	    find_image_status(status, name.data, ret))
 		return 0;
 	return error_set(err, ENOENT,
 			 "the node has no lazy image '%s': none was asked "
@@ -100,7 +101,7 @@ static int explain_image(struct node_client *c,
 {
 	struct explain_found found = { .image = NULL };
 	AUTO_JSON *reply = NULL;
-	int rc = explain_look_all(status, &cfg->pod, ref, &found, err);
+	int rc = find_image_by_any_name(status, &cfg->pod, ref, &found, err);
 
 	if (rc == 0 && found.ordinary && !cfg->json)
 		printf("%s starts the ordinary way: %s\n  cure: %s\n", ref,
@@ -120,7 +121,7 @@ static int explain_image(struct node_client *c,
 }
 
 /* Is this a restart: did an earlier container of the list have the same name and image? */
-static bool is_repeated(const json_t *containers, size_t at)
+static bool is_container_restarted(const json_t *containers, size_t at)
 {
 	const json_t *one = json_array_get(containers, at), *before;
 	size_t k;
@@ -154,7 +155,7 @@ static int explain_pod(struct node_client *c, const struct explain_config *cfg,
 		const char *image = reply_text(one, "Image");
 		struct error why = ERROR_INIT;
 
-		if (is_repeated(containers, k))
+		if (is_container_restarted(containers, k))
 			continue;
 		printf("%scontainer %s, %s\n", k ? "\n" : "",
 		       pod_container_name(one), image);

@@ -37,8 +37,9 @@ static const struct option_spec umount_options[] = {
 
 /* Get the folder's absolute path, and the user name under which bootseerd keeps the image for it;
  * `cure` is for the message if the folder does not exist. */
-static int name_user(const char *dir, const char *cure, char path[PATH_MAX],
-		     char **ret, struct error *err)
+static int resolve_mount_user(const char *dir, const char *cure,
+			      char path[PATH_MAX], char **ret,
+			      struct error *err)
 {
 	struct stat st;
 
@@ -109,8 +110,9 @@ static int mount_at(struct node_client *c, const struct node_image_query *q,
 	AUTO_FREE char *path = NULL;
 	char where[PATH_MAX];
 	struct error ignored;
-	int rc = name_user(dir, ": make the folder first, or mend the path",
-			   where, &user, err);
+	int rc = resolve_mount_user(dir,
+				    ": make the folder first, or mend the path",
+				    where, &user, err);
 
 	if (rc == 0)
 		rc = node_image_prepare(c, q, &image, err);
@@ -205,9 +207,9 @@ static int umount_at(struct node_client *c, const char *dir, struct error *err)
 	AUTO_FREE char *user = NULL;
 	char where[PATH_MAX];
 	bool was = false, unmounted;
-	int rc = name_user(dir,
-			   ": mend the path: 'findmnt' lists what is mounted",
-			   where, &user, err);
+	int rc = resolve_mount_user(
+		dir, ": mend the path: 'findmnt' lists what is mounted", where,
+		&user, err);
 
 	if (rc < 0)
 		return rc;

@@ -64,8 +64,9 @@ static const struct option_spec options[] = {
 };
 
 /* Request a prefetch; with `what` NULL only its state.  `*ret` is replaced. */
-static int ask_prefetch(struct node_client *c, const char *id, const char *what,
-			int wait_ms, json_t **ret, struct error *err)
+static int request_prefetch(struct node_client *c, const char *id,
+			    const char *what, int wait_ms, json_t **ret,
+			    struct error *err)
 {
 	json_t *reply = NULL;
 	int rc = node_ask_on(c, "image.prefetch",
@@ -121,7 +122,8 @@ static int judge_phase(const json_t *a, int64_t paused_ns, struct error *err)
 }
 
 /* Print why the prefetch is retried; once for each reason. */
-static void say_why(struct progress *bar, const json_t *a, struct buf *said)
+static void print_retry_reason(struct progress *bar, const json_t *a,
+			       struct buf *said)
 {
 	AUTO_BUF line = BUF_INIT;
 
@@ -144,11 +146,11 @@ static int wait_for_end(struct node_client *c, const char *id, json_t **a,
 	int rc;
 
 	while ((rc = judge_phase(*a, now - running, err)) > 0) {
-		say_why(bar, *a, &said);
+		print_retry_reason(bar, *a, &said);
 		progress_step(bar, reply_text(*a, "phase"),
 			      (uint64_t)reply_number(*a, have_key(*a)),
 			      (uint64_t)reply_number(*a, all_key(*a)), now);
-		rc = ask_prefetch(c, id, NULL, STEP_MS, a, err);
+		rc = request_prefetch(c, id, NULL, STEP_MS, a, err);
 		if (rc < 0)
 			return rc;
 		now = clock_now_ns();
@@ -207,7 +209,7 @@ static int prefetch_image(const struct image_prefetch_config *cfg,
 		return rc;
 	digest_format(&image.id, id);
 	node_image_fini(&image);
-	rc = ask_prefetch(c, id, what, 0, a, err);
+	rc = request_prefetch(c, id, what, 0, a, err);
 	if (rc == 0 && cfg->wait && !cfg->stop)
 		rc = wait_for_end(c, id, a, err);
 	return error_wrap(err, rc, "image %s", ref);

@@ -48,7 +48,8 @@ static void print_ready(long long ms)
 	printf("ready after %lld.%02lld s\n", ms / 1000, ms % 1000 / 10);
 }
 
-static int say_inside(const struct ready_config *cfg, struct error *err)
+static int report_ready_inside(const struct ready_config *cfg,
+			       struct error *err)
 {
 	const struct control_client_config server = {
 		.path = cfg->ready_socket,
@@ -80,7 +81,8 @@ static int say_inside(const struct ready_config *cfg, struct error *err)
 
 /* ----------------------------------------------------------------------- outside --- */
 
-static int say_outside(const struct ready_config *cfg, struct error *err)
+static int report_ready_outside(const struct ready_config *cfg,
+				struct error *err)
 {
 	AUTO_JSON *reply = NULL;
 	json_t *params =
@@ -110,8 +112,8 @@ static int run_image_ready(const void *config, char **args, struct error *err)
 	const struct ready_config *cfg = config;
 
 	(void)args;
-	return cfg->user || cfg->start ? say_outside(cfg, err)
-				       : say_inside(cfg, err);
+	return cfg->user || cfg->start ? report_ready_outside(cfg, err)
+				       : report_ready_inside(cfg, err);
 }
 
 const struct command image_ready_command = {

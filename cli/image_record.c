@@ -322,7 +322,7 @@ static int record_start(struct record_job *j, struct error *err)
 /* -------------------------------------------------------------------- figures --- */
 
 /* Find this start's figures in a reply; borrowed; NULL: not there yet. */
-static json_t *own_figures(const struct record_job *j, const json_t *reply)
+static json_t *find_own_figures(const struct record_job *j, const json_t *reply)
 {
 	json_t *start;
 	size_t k;
@@ -350,7 +350,7 @@ static int get_figures(struct record_job *j, json_t **ret, struct error *err)
 
 		if (rc < 0)
 			return rc;
-		*ret = json_incref(own_figures(j, reply));
+		*ret = json_incref(find_own_figures(j, reply));
 		if (*ret)
 			return 0;
 		if (clock_now_ns() > until)

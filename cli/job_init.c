@@ -55,7 +55,8 @@ static bool reap_children(pid_t command, int *ret_status)
 
 /* Has the signal to be passed on?  Signals of a terminal reach the command directly, except a
  * hangup, which only a session's first process gets. */
-static bool is_for_command(const struct signalfd_siginfo *info, pid_t command)
+static bool is_signal_for_command(const struct signalfd_siginfo *info,
+				  pid_t command)
 {
 	if (info->ssi_signo == SIGCHLD || (pid_t)info->ssi_pid == command)
 		return false;
@@ -67,7 +68,7 @@ static void pass_own_signals(int own, pid_t command)
 	struct signalfd_siginfo info;
 
 	while (read(own, &info, sizeof(info)) == sizeof(info))
-		if (is_for_command(&info, command))
+		if (is_signal_for_command(&info, command))
 			(void)kill(command, (int)info.ssi_signo);
 }
 

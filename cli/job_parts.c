@@ -82,7 +82,7 @@ static int start_step(struct job_part *p, struct error *err)
 }
 
 /* Keep the last line of the command's output as the reason. */
-static void note_why(struct job_part *p)
+static void note_last_output_line(struct job_part *p)
 {
 	char tail[SAID_TAIL + 1];
 	off_t end = p->said >= 0 ? lseek(p->said, 0, SEEK_END) : 0;
@@ -105,7 +105,7 @@ static void note_why(struct job_part *p)
 
 /* The command may leave a background process in its group and print its number.  Open a pidfd of
  * that process, to wait until it has closed its files: the group's end does not show that. */
-static void note_reader(struct job_part *p)
+static void open_left_reader(struct job_part *p)
 {
 	char text[32] = "";
 	pid_t pid;
@@ -149,9 +149,9 @@ static void end_step(struct job_part *p)
 	(void)close(steal_fd(&p->pidfd));
 	p->pid = 0;
 	if (p->status)
-		note_why(p);
+		note_last_output_line(p);
 	else
-		note_reader(p);
+		open_left_reader(p);
 	if (p->said >= 0)
 		(void)close(steal_fd(&p->said));
 }
@@ -171,7 +171,7 @@ static void begin_step(struct job_part *p)
 }
 
 /* After a step: start the next one, or after a failure the alternative steps, or end the part. */
-static void go_on(struct job_part *p, struct job_say *s, bool stops)
+static void begin_next_step(struct job_part *p, struct job_say *s, bool stops)
 {
 	for (;;) {
 		if (p->status == 0 && ++p->at < way_of(p)->n) {
@@ -201,7 +201,7 @@ static void go_on(struct job_part *p, struct job_say *s, bool stops)
 	}
 }
 
-static void kill_all(struct job_part *parts, size_t n, int sig)
+static void signal_all_parts(struct job_part *parts, size_t n, int sig)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!parts[i].is_done && parts[i].pid > 0)
@@ -209,11 +209,11 @@ static void kill_all(struct job_part *parts, size_t n, int sig)
 }
 
 /* Tell all commands to end, and kill those that have not after END_MS. */
-static void end_all(struct job_part *parts, size_t n, int sig)
+static void end_all_parts(struct job_part *parts, size_t n, int sig)
 {
 	int64_t until = clock_now_ms() + END_MS;
 
-	kill_all(parts, n, sig);
+	signal_all_parts(parts, n, sig);
 	for (size_t i = 0; i < n; i++) {
 		struct pollfd p = { .fd = parts[i].pidfd, .events = POLLIN };
 		int64_t left = until - clock_now_ms();
@@ -228,7 +228,8 @@ static void end_all(struct job_part *parts, size_t n, int sig)
 }
 
 /* Print which parts take long, so that users see what is waited for. */
-static void say_waits(const struct job_part *parts, size_t n, int64_t *next_ms)
+static void print_slow_parts(const struct job_part *parts, size_t n,
+			     int64_t *next_ms)
 {
 	AUTO_BUF what = BUF_INIT;
 	int rc = 0;
@@ -271,7 +272,8 @@ static bool is_waited_for(const struct job_part *parts, size_t n)
 }
 
 /* Leave the parts running that are not waited for; their groups are killed with the job. */
-static void leave_ahead(struct job_part *parts, size_t n, struct job_say *s)
+static void leave_parts_ahead(struct job_part *parts, size_t n,
+			      struct job_say *s)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct job_part *p = &parts[i];
@@ -301,26 +303,26 @@ int job_parts_run(struct job_part *parts, size_t n, struct job_say *s,
 		job_say(s, parts[i].stage, STAGE_BEGIN, STAGE_NONE);
 		begin_step(&parts[i]);
 		if (parts[i].pidfd < 0)
-			go_on(&parts[i], s, stops);
+			begin_next_step(&parts[i], s, stops);
 	}
 	while (collect_parts(parts, n, signal_fd, p) > 0 &&
 	       is_waited_for(parts, n)) {
-		say_waits(parts, n, &next_ms);
+		print_slow_parts(parts, n, &next_ms);
 		if (poll(p, n + 1, TICK_MS) <= 0)
 			continue;
 		if (p[n].revents &&
 		    read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
 			*ret_signal = (int)info.ssi_signo;
-			end_all(parts, n, *ret_signal);
+			end_all_parts(parts, n, *ret_signal);
 			return -EINTR;
 		}
 		for (size_t i = 0; i < n; i++) {
 			if (p[i].fd < 0 || !p[i].revents)
 				continue;
 			end_step(&parts[i]);
-			go_on(&parts[i], s, stops);
+			begin_next_step(&parts[i], s, stops);
 		}
 	}
-	leave_ahead(parts, n, s);
+	leave_parts_ahead(parts, n, s);
 	return 0;
 }

@@ -27,7 +27,7 @@ static int job; /* pidfd of the job's process */
 
 /* End this process if the job has ended: reading on would load data that is not used, over a link
  * that others share. */
-static void end_with_job(int wait_ms, int go)
+static void end_when_job_ended(int wait_ms, int go)
 {
 	struct pollfd p[] = { { .fd = job, .events = POLLIN },
 			      { .fd = go, .events = POLLIN } };
@@ -71,7 +71,7 @@ static int read_file(const char *path, const struct stat *st, int kind,
 	char *map;
 	ssize_t n;
 
-	end_with_job(0, -1);
+	end_when_job_ended(0, -1);
 	if (kind == FTW_F && S_ISREG(st->st_mode))
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -80,7 +80,7 @@ static int read_file(const char *path, const struct stat *st, int kind,
 	for (; (n = read(fd, room, READ_SIZE)) > 0; done += (size_t)n) {
 		if (map)
 			keep_pages(map, size, done, (size_t)n);
-		end_with_job(0, -1);
+		end_when_job_ended(0, -1);
 	}
 	return 0;
 }
@@ -97,7 +97,7 @@ int job_read_main(const char *pid, const char *go, char *const *paths)
 	/* Wait for the container's start: the checkpoint uses many connections, beside which the
 	 * blocks of the container's first commands would get little of the link. */
 	if (go_fd > 0)
-		end_with_job(WAIT_MS, go_fd);
+		end_when_job_ended(WAIT_MS, go_fd);
 	for (; *paths; paths++)
 		(void)nftw(*paths, read_file, FOLDERS_OPEN, FTW_PHYS);
 	/* Keep the files mapped, without a deadline, as long as the job runs. */

@@ -55,7 +55,7 @@ static void find_events(struct relay_stream *s, const char *text, size_t len,
 }
 
 /* Copy available bytes.  False: the end was reached, or the output has no reader. */
-static bool pass_on(struct relay_stream *s, size_t size, int events)
+static bool copy_stream(struct relay_stream *s, size_t size, int events)
 {
 	char text[READ_SIZE];
 	ssize_t n = read(s->in, text, size);
@@ -71,11 +71,11 @@ static bool pass_on(struct relay_stream *s, size_t size, int events)
 
 /* Copy input when there is some and the program's pipe has room, so that a program that does not
  * read never delays the output.  In the background the read fails, which ends the input. */
-static void pass_typed(struct relay_stream *s, struct pollfd *p)
+static void copy_typed_input(struct relay_stream *s, struct pollfd *p)
 {
 	if (p->fd == s->in) {
 		*p = (struct pollfd){ .fd = s->out, .events = POLLOUT };
-	} else if (pass_on(s, TYPED_SIZE, -1)) {
+	} else if (copy_stream(s, TYPED_SIZE, -1)) {
 		*p = (struct pollfd){ .fd = s->in, .events = POLLIN };
 	} else {
 		(void)close(s->out);
@@ -96,13 +96,13 @@ static void relay_main(struct relay_stream streams[3], int events)
 			continue;
 		for (int i = 0; i < 2; i++) {
 			if (p[i].fd < 0 || !p[i].revents ||
-			    pass_on(&streams[i], READ_SIZE, events))
+			    copy_stream(&streams[i], READ_SIZE, events))
 				continue;
 			(void)close(p[i].fd);
 			p[i].fd = -1;
 		}
 		if (p[2].fd >= 0 && p[2].revents)
-			pass_typed(&streams[2], &p[2]);
+			copy_typed_input(&streams[2], &p[2]);
 	}
 	_exit(0);
 }

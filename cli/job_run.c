@@ -158,14 +158,14 @@ static int judge_part(const struct job_run *r, const struct job_part *p)
 }
 
 /* End the processes that read ahead first: they have files of the mounts open. */
-static void end_readers(struct job_run *r)
+static void end_ahead_readers(struct job_run *r)
 {
 	for (size_t i = 0; i < r->plan.n; i++)
 		job_part_end_group(&r->plan.parts[i]);
 }
 
 /* Unmount a checkpoint.  False: some files are not stored. */
-static bool end_mount(const struct job_run *r, const struct job_ckpt *c)
+static bool unmount_ckpt(const struct job_run *r, const struct job_ckpt *c)
 {
 	struct job_words w = { .v = NULL };
 	int status = 0;
@@ -196,17 +196,17 @@ static bool is_own_mount(const struct job_part *p, const struct job_ckpt *c)
 	return (is_made || may_be_made) && job_plan_is_mounted(c);
 }
 
-static bool end_mounts(struct job_run *r)
+static bool unmount_ckpts(struct job_run *r)
 {
 	const struct job_file *f = r->plan.file;
 	bool is_good = true;
 
-	end_readers(r);
+	end_ahead_readers(r);
 	for (size_t i = 0; i < f->n_ckpts; i++) {
 		const struct job_part *p = r->plan.mounts[i];
 
 		if (p && is_own_mount(p, &f->ckpts[i]) &&
-		    !end_mount(r, &f->ckpts[i]))
+		    !unmount_ckpt(r, &f->ckpts[i]))
 			is_good = false;
 	}
 	return is_good;
@@ -266,7 +266,8 @@ static int run_container(struct job_run *r, bool is_lazy, int *ret_status,
 }
 
 /* Run the image by another snapshotter, as the container was not even started with ours. */
-static int run_ordinary(struct job_run *r, int *ret_status, struct error *err)
+static int run_without_lazy_image(struct job_run *r, int *ret_status,
+				  struct error *err)
 {
 	struct job_part *p = r->plan.image;
 	bool began;
@@ -299,7 +300,7 @@ static int run_program(struct job_run *r, int *ret_status, struct error *err)
 	rc = run_container(r, is_lazy, ret_status, &began, err);
 	if (rc == 0 && *ret_status && !began && is_lazy &&
 	    !r->plan.file->stops && !WIFSIGNALED(*ret_status))
-		rc = run_ordinary(r, ret_status, err);
+		rc = run_without_lazy_image(r, ret_status, err);
 	return rc;
 }
 
@@ -358,7 +359,7 @@ static int run_for_real(struct job_run *r, struct error *err)
 	job_say_begin(&r->say, f, r->plan.self);
 	rc = run_job(r, &status, err);
 	/* A program that succeeded but whose files are lost counts as failed. */
-	if (!end_mounts(r) && rc == 0 && status == 0)
+	if (!unmount_ckpts(r) && rc == 0 && status == 0)
 		status = EXIT_OWN << 8;
 	job_say_end(&r->say);
 	(void)close(r->signal_fd);

@@ -92,7 +92,7 @@ static const struct command *const commands[] = {
 };
 
 /* The number of words in a command's name after "bootseer", or 0 if argv does not match. */
-static int match_command(const struct command *c, int argc, char **argv)
+static int count_name_words(const struct command *c, int argc, char **argv)
 {
 	const char *name = strchr(c->program.name, ' ');
 	int n = 0;
@@ -111,7 +111,7 @@ static int match_command(const struct command *c, int argc, char **argv)
 
 /* Is `word` the first word of this command's name?  Groups such as "image" and "node" are not
  * commands. */
-static bool in_group(const struct command *c, const char *word)
+static bool is_command_of_group(const struct command *c, const char *word)
 {
 	const char *name = strchr(c->program.name, ' ') + 1;
 	size_t len = strlen(word);
@@ -122,7 +122,7 @@ static bool in_group(const struct command *c, const char *word)
 static bool is_group(const char *word)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		if (in_group(commands[i], word))
+		if (is_command_of_group(commands[i], word))
 			return true;
 	return false;
 }
@@ -139,7 +139,7 @@ static void print_help(FILE *out, const char *group)
 	      "Make container images start lazily.\n\nCommands:\n",
 	      out);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		if (!group || in_group(commands[i], group))
+		if (!group || is_command_of_group(commands[i], group))
 			fprintf(out, "  %-18s%s\n",
 				strchr(commands[i]->program.name, ' ') + 1,
 				commands[i]->brief);
@@ -147,7 +147,7 @@ static void print_help(FILE *out, const char *group)
 }
 
 /* Kept short, so that the mistake is the last line on the screen. */
-static void refuse_words(int argc, char **argv)
+static void refuse_unknown_command(int argc, char **argv)
 {
 	const char *group = is_group(argv[1]) ? argv[1] : NULL;
 
@@ -235,7 +235,7 @@ int main(int argc, char **argv)
 
 	plain_output_begin();
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		int n = match_command(commands[i], argc, argv);
+		int n = count_name_words(commands[i], argc, argv);
 
 		if (n)
 			return run_command(commands[i], argc - n, argv + n);
@@ -260,7 +260,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && strncmp(argv[1], prefix, strlen(prefix)) == 0)
 		return generate_text(argv[1] + strlen(prefix));
 	if (argc > 1)
-		refuse_words(argc, argv);
+		refuse_unknown_command(argc, argv);
 	else
 		print_help(stderr, NULL);
 	return EXIT_USAGE;

@@ -193,8 +193,8 @@ static int copy_blob(struct layer_fetch *f, const struct missing_layer *m,
 
 /* Import a layer.  The label comes first, as containerd removes layers without references.
  * containerd checks the digest of the content. */
-static int hand_over(struct layer_fetch *f, const struct missing_layer *m,
-		     int fd, struct error *err)
+static int import_layer(struct layer_fetch *f, const struct missing_layer *m,
+			int fd, struct error *err)
 {
 	char manifest[DIGEST_STR_MAX], layer[DIGEST_STR_MAX];
 	char label[64 + DIGEST_STR_MAX], size[24];
@@ -313,7 +313,7 @@ static int fetch_layer(struct layer_fetch *f, const struct missing_layer *m,
 		rc = oci_open_blob(store, &m->digest, m->size, &blob, err);
 	if (rc == 0)
 		rc = copy_blob(f, m, blob, fd, err);
-	return rc < 0 ? rc : hand_over(f, m, fd, err);
+	return rc < 0 ? rc : import_layer(f, m, fd, err);
 }
 
 static int take_layer(struct layer_fetch *f, const struct missing_layer *m,

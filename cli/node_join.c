@@ -420,7 +420,8 @@ static void clear_pending(struct join *j)
 }
 
 /* Restore all files, and restart containerd if it was restarted. */
-static int roll_back(struct join *j, int rc, bool restarted, struct error *err)
+static int restore_containerd(struct join *j, int rc, bool restarted,
+			      struct error *err)
 {
 	struct error why = ERROR_INIT;
 	int undone = restore_files(j, &why);
@@ -592,8 +593,9 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 }
 
 /* Read containerd's configuration as it would be without the drop-in. */
-static int begin_join(struct join *j, const struct join_config *config,
-		      struct error *err)
+static int read_config_without_plugin(struct join *j,
+				      const struct join_config *config,
+				      struct error *err)
 {
 	struct error why = ERROR_INIT;
 	int rc;
@@ -668,13 +670,13 @@ static int change_config(struct join *j, enum dropin_pods pods, bool is_other,
 
 	is_other = is_other || j->is_pending;
 	if (rc < 0)
-		return roll_back(j, rc, is_other, err);
+		return restore_containerd(j, rc, is_other, err);
 	if (same && !is_other &&
 	    (!j->runs || ask_plugins(j, j->had | WANT_OURS, &why) == 0))
 		return 0;
 	rc = restart_containerd(j, true, err);
 	if (rc < 0)
-		return roll_back(j, rc, true, err);
+		return restore_containerd(j, rc, true, err);
 	clear_pending(j);
 	return 0;
 }
@@ -727,7 +729,7 @@ static int run_join(const void *config, char **args, struct error *err)
 	if (rc == 0 && c->mirror)
 		rc = read_mirror(&j, err);
 	if (rc == 0)
-		rc = begin_join(&j, c, err);
+		rc = read_config_without_plugin(&j, c, err);
 	if (rc == 0)
 		containerd_config_scan(j.dump.data, &was);
 	if (rc == 0 && c->unpack)
@@ -736,7 +738,7 @@ static int run_join(const void *config, char **args, struct error *err)
 		if (was.discards && !was.used)
 			rc = fetch_layers(&j, err);
 		if (rc < 0)
-			rc = roll_back(&j, rc, false, err);
+			rc = restore_containerd(&j, rc, false, err);
 		else
 			rc = change_config(&j,
 					   strcmp(c->pods, "all") == 0
@@ -815,16 +817,16 @@ static int leave_all(struct join *j, bool is_other, struct error *err)
 	if (rc == 0)
 		rc = dropin_compare(j->dump.data, after.data, err);
 	if (rc < 0)
-		return roll_back(j, rc, is_other, err);
+		return restore_containerd(j, rc, is_other, err);
 	rc = restart_containerd(j, false, err);
 	if (rc < 0)
-		return roll_back(j, rc, true, err);
+		return restore_containerd(j, rc, true, err);
 	clear_pending(j);
 	return 0;
 }
 
 /* Extend an error after records were removed: restoring the files does not restore the records. */
-static int tell_forgotten(const struct join *j, int rc, struct error *err)
+static int add_forgotten_advice(const struct join *j, int rc, struct error *err)
 {
 	return error_wrap(err, rc,
 			  j->config->no_fetch
@@ -844,7 +846,7 @@ static int count_used(struct join *j, bool *ret_restarted, size_t *ret_n,
 	int rc = snapshots_count(socket, true, ret_n, ret_names, err);
 
 	if (rc < 0)
-		return roll_back(j, rc, false, err);
+		return restore_containerd(j, rc, false, err);
 	if (*ret_n || j->config->no_restart)
 		return 0;
 	rc = change_config(j, DROPIN_NO_PODS, false, err);
@@ -852,7 +854,7 @@ static int count_used(struct join *j, bool *ret_restarted, size_t *ret_n,
 		return rc;
 	*ret_restarted = true;
 	rc = snapshots_count(socket, true, ret_n, ret_names, err);
-	return rc < 0 ? roll_back(j, rc, true, err) : 0;
+	return rc < 0 ? restore_containerd(j, rc, true, err) : 0;
 }
 
 static int leave_plugin(struct join *j, size_t *ret_n, struct buf *ret_names,
@@ -862,16 +864,16 @@ static int leave_plugin(struct join *j, size_t *ret_n, struct buf *ret_names,
 	int rc = fetch_layers(j, err);
 
 	if (rc < 0)
-		return roll_back(j, rc, false, err);
+		return restore_containerd(j, rc, false, err);
 	rc = count_used(j, &restarted, ret_n, ret_names, err);
 	if (rc < 0)
 		return rc;
 	if (*ret_n)
 		return change_config(j, DROPIN_LEAVING, restarted, err);
 	rc = forget_snapshots(j, err);
-	rc = rc < 0 ? roll_back(j, rc, restarted, err)
+	rc = rc < 0 ? restore_containerd(j, rc, restarted, err)
 		    : leave_all(j, restarted, err);
-	return rc < 0 ? tell_forgotten(j, rc, err) : 0;
+	return rc < 0 ? add_forgotten_advice(j, rc, err) : 0;
 }
 
 static int leave_containerd(struct join *j, struct error *err)
@@ -895,7 +897,7 @@ static int run_leave(const void *config, char **args, struct error *err)
 {
 	struct containerd_config c = { .proxy = false };
 	struct join j = { .config = config };
-	int rc = begin_join(&j, config, err);
+	int rc = read_config_without_plugin(&j, config, err);
 
 	(void)args;
 	if (rc == 0)

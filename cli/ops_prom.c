@@ -164,7 +164,7 @@ static int new_series(struct ops_series *s, int64_t from_s, uint32_t step_s,
 }
 
 /* Drop a series without any value: the metric does not exist. */
-static void drop_empty(struct ops_series *s)
+static void drop_empty_series(struct ops_series *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (!isnan(s->v[i]))
@@ -188,7 +188,7 @@ static int read_series(struct ops_gather *g, const char *what,
 	if (rc == 0)
 		rc = ask_range(g, s->begin_s, s->step_s, s->n, s->v, err);
 	if (rc == 0)
-		drop_empty(s);
+		drop_empty_series(s);
 	return rc;
 }
 
@@ -594,7 +594,7 @@ static int measure_all_requests(struct ops_gather *g, struct error *err)
 	return rc;
 }
 
-static int gather_all(struct ops_gather *g, struct error *err)
+static int read_all_metrics(struct ops_gather *g, struct error *err)
 {
 	const struct ops_rates given = { g->c->save_above, g->c->load_above };
 	struct ops_metrics *m = g->m;
@@ -673,7 +673,7 @@ int ops_read_metrics(const struct ops_prom_config *c, uint64_t days,
 		return rc;
 	g.prom = p;
 	g.begin_ns = clock_now_ns();
-	rc = gather_all(&g, err);
+	rc = read_all_metrics(&g, err);
 	buf_fini(&g.query);
 	if (rc < 0)
 		return rc;

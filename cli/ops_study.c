@@ -244,7 +244,8 @@ struct panel_fill {
 	size_t window;
 };
 
-static int find_row(void *arg, const char *name, float **ret, struct error *err)
+static int find_panel_row(void *arg, const char *name, float **ret,
+			  struct error *err)
 {
 	struct panel_fill *f = arg;
 	uint32_t node = 0;
@@ -264,7 +265,7 @@ static int ask_window(struct panel_fill *fill, const struct ops_windows *w,
 			   (int64_t)((w->n - n) * w->step_s),
 		.step_s = w->step_s,
 		.n = n,
-		.row = find_row,
+		.row = find_panel_row,
 		.arg = fill,
 	};
 

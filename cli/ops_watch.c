@@ -147,7 +147,7 @@ static void look_at_node(struct ops_watcher *w, size_t signal, uint32_t node,
 }
 
 /* Send alerts of nodes that were slow until the end of the last learned window. */
-static void look_at_slow(struct ops_watcher *w, int64_t now_s)
+static void alert_slow_nodes(struct ops_watcher *w, int64_t now_s)
 {
 	const struct ops_inquiry *q = w->q;
 	const struct ops_windows *win = &q->windows;
@@ -210,7 +210,7 @@ static int look_once(struct ops_watcher *w, int64_t now_s, struct error *err)
 		can_compare = failed != -ENOMEM;
 	}
 	ops_panel_fini(w->gpu);
-	look_at_slow(w, now_s);
+	alert_slow_nodes(w, now_s);
 	send_alerts(w);
 	(void)fflush(stdout);
 	return rc;
@@ -236,8 +236,8 @@ static size_t find_signal(const struct ops_inquiry *q,
 
 /* Carry over since when nodes are outside: a new computation may number nodes and signals
  * differently. */
-static void carry_since(const struct ops_watcher *w,
-			const struct ops_inquiry *to, int64_t *since_s)
+static void carry_over_since(const struct ops_watcher *w,
+			     const struct ops_inquiry *to, int64_t *since_s)
 {
 	const struct ops_inquiry *from = w->q;
 
@@ -259,7 +259,7 @@ static void carry_since(const struct ops_watcher *w,
 
 /* Compute new thresholds from the last days, once a day.  If the server does not answer, the old
  * ones stay in use. */
-static int learn_anew(struct ops_watcher *w, struct error *err)
+static int relearn_thresholds(struct ops_watcher *w, struct error *err)
 {
 	struct ops_inquiry *q = NULL;
 	int rc = ops_read_inquiry(w->c, &q, err);
@@ -273,7 +273,7 @@ static int learn_anew(struct ops_watcher *w, struct error *err)
 		ops_inquiry_free(q);
 		return error_nomem(err);
 	}
-	carry_since(w, q, since_s);
+	carry_over_since(w, q, since_s);
 	free(w->since_s);
 	w->since_s = since_s;
 	ops_inquiry_free(w->q);
@@ -289,7 +289,7 @@ static int learn_anew(struct ops_watcher *w, struct error *err)
 
 static int watch_on(struct ops_watcher *w, struct error *err)
 {
-	int rc = learn_anew(w, err);
+	int rc = relearn_thresholds(w, err);
 
 	w->learned_s = (int64_t)time(NULL);
 	while (rc == 0) {
@@ -298,7 +298,7 @@ static int watch_on(struct ops_watcher *w, struct error *err)
 		int64_t now_s = (int64_t)time(NULL);
 
 		if (now_s - w->learned_s >= LEARNED_FOR_S) {
-			rc = learn_anew(w, &now_err);
+			rc = relearn_thresholds(w, &now_err);
 			w->learned_s =
 				rc == 0 ? now_s
 					: now_s - LEARNED_FOR_S + LEARN_AGAIN_S;

@@ -166,8 +166,8 @@ static int conclude_preheat(const struct sum *s, struct error *err)
 	return 0;
 }
 
-static int wait_for(struct service_client *c, long long id, int64_t wait_ns,
-		    struct error *err)
+static int wait_for_order(struct service_client *c, long long id,
+			  int64_t wait_ns, struct error *err)
 {
 	AUTO(progress) bar = progress_new(plain_output_bar());
 	int64_t until = clock_now_ns() + wait_ns;
@@ -211,7 +211,7 @@ int preheat_order(const struct preheat_options *o, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (o->wait_ns)
-		return wait_for(c, id, o->wait_ns, err);
+		return wait_for_order(c, id, o->wait_ns, err);
 	printf("ordered: %lld\n", id);
 	return 0;
 }

@@ -67,9 +67,9 @@ static int put_new_file(const char *path, const struct buf *text,
 }
 
 /* Write the key to the new file `path`, and its entry for nodes to PATH.pub. */
-static int keep_key(const struct sign_key *key, const char *path,
-		    const char *name, unsigned int uses, int64_t not_after_s,
-		    struct error *err)
+static int store_new_key(const struct sign_key *key, const char *path,
+			 const char *name, unsigned int uses,
+			 int64_t not_after_s, struct error *err)
 {
 	AUTO_BUF private = BUF_SECRET_INIT;
 	AUTO_BUF public = BUF_INIT;
@@ -105,7 +105,8 @@ int signer_make(const char *path, const char *name, unsigned int uses,
 	AUTO(sign_key) key = NULL;
 	int rc = sign_key_new(&key, err);
 
-	return rc < 0 ? rc : keep_key(key, path, name, uses, not_after_s, err);
+	return rc < 0 ? rc
+		      : store_new_key(key, path, name, uses, not_after_s, err);
 }
 
 /* Does the file have a public key but no private one? */
@@ -221,7 +222,7 @@ int signer_keep_new(void *arg, struct error *err)
 
 	if (!s->path)
 		return 0;
-	rc = keep_key(s->key, s->path, NULL, TRUST_USE_SIGN, 0, err);
+	rc = store_new_key(s->key, s->path, NULL, TRUST_USE_SIGN, 0, err);
 	if (rc == -EEXIST)
 		return error_set(err, EAGAIN,
 				 "'%s' was made meanwhile: do it once more, to "

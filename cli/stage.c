@@ -59,7 +59,7 @@ static void own_count(const char *said, const char *env, const char *other,
 
 /* Set the node of an event: the --node option, which is for all lines, takes precedence over a
  * line's own source. */
-static void own_node(const struct stage_owner *o, struct stage_event *e)
+static void set_event_node(const struct stage_owner *o, struct stage_event *e)
 {
 	if (o->node)
 		e->node = stage_text(o->node);
@@ -76,7 +76,7 @@ void stage_own(const struct stage_owner *o, struct stage_event *e)
 	if (!e->job.n && stage_is_job(stage_text(job)))
 		e->job = stage_text(job);
 	if (!e->node.n)
-		own_node(o, e);
+		set_event_node(o, e);
 	if (e->attempt == STAGE_NONE &&
 	    !stage_read_count(o->attempt, &e->attempt))
 		stage_this_attempt(&e->attempt);

@@ -47,8 +47,8 @@ static int check_stage_run(const void *config, char **args, struct error *err)
 
 /* Print an event on stderr, as a program may read stdout.  Failures are ignored: the command's
  * status counts. */
-static void tell_event(const struct config *c, const char *name,
-		       enum stage_ev ev, int64_t status)
+static void print_stage_event(const struct config *c, const char *name,
+			      enum stage_ev ev, int64_t status)
 {
 	AUTO_BUF line = BUF_INIT;
 	struct stage_event e;
@@ -113,7 +113,7 @@ static int follow_command(pid_t pid, const sigset_t *signals)
 }
 
 /* End by the signal that ended the command, without writing a second core. */
-static void die_by(int sig)
+static void die_by_signal(int sig)
 {
 	const struct rlimit none = { 0, 0 };
 	sigset_t one;
@@ -135,7 +135,7 @@ static int run_stage_run(const void *config, char **args, struct error *err)
 
 	choose_signals(&signals);
 	(void)sigprocmask(SIG_BLOCK, &signals, &before);
-	tell_event(c, args[0], STAGE_BEGIN, STAGE_NONE);
+	print_stage_event(c, args[0], STAGE_BEGIN, STAGE_NONE);
 	/* If SIGCHLD were ignored, children could not be waited for. */
 	(void)signal(SIGCHLD, SIG_DFL);
 	pid = fork();
@@ -145,12 +145,13 @@ static int run_stage_run(const void *config, char **args, struct error *err)
 		become_command(command_of(args), &before);
 	status = follow_command(pid, &signals);
 	if (WIFSIGNALED(status)) {
-		tell_event(c, args[0], STAGE_END, 128 + WTERMSIG(status));
-		die_by(WTERMSIG(status));
+		print_stage_event(c, args[0], STAGE_END,
+				  128 + WTERMSIG(status));
+		die_by_signal(WTERMSIG(status));
 		/* Reached as process 1, which its own signals do not kill. */
 		return 128 + WTERMSIG(status);
 	}
-	tell_event(c, args[0], STAGE_END, WEXITSTATUS(status));
+	print_stage_event(c, args[0], STAGE_END, WEXITSTATUS(status));
 	return WEXITSTATUS(status);
 }
 

@@ -91,8 +91,8 @@ struct watch_told {
 };
 
 /* Print progress if events came since the last time, or after a long silence. */
-static void watch_tell(const struct start_config *c, json_t *o,
-		       struct watch_told *told)
+static void print_watched_start(const struct start_config *c, json_t *o,
+				struct watch_told *told)
 {
 	int64_t now = now_ns();
 
@@ -131,7 +131,7 @@ static int watch_start(const struct start_config *c,
 
 		if (rc < 0)
 			return rc;
-		watch_tell(c, reply, &told);
+		print_watched_start(c, reply, &told);
 		is_ready = reply_flag(reply, "ready");
 		if (!is_ready && now_ns() >= until)
 			return error_set(err, ETIMEDOUT,

@@ -20,7 +20,7 @@ int store_access_check(const char *url, struct error *err)
 }
 
 /* Print a message, over a progress bar if one is on the line. */
-static void say_silent(void *arg, const char *line)
+static void print_store_silent(void *arg, const char *line)
 {
 	(void)arg;
 	if (isatty(STDERR_FILENO))
@@ -39,7 +39,7 @@ int store_access_open(const struct store_access *a, const char *url,
 	object_store_set_timeout(cfg, a->timeout_ns);
 	rc = object_store_open(url, cfg, &s, err);
 	if (rc == 0)
-		rc = object_store_watch(s, say_silent, NULL, err);
+		rc = object_store_watch(s, print_store_silent, NULL, err);
 	if (rc == 0)
 		*ret = steal_ptr(&s);
 	return rc;

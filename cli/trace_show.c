@@ -30,7 +30,7 @@ static const struct option_spec options[] = {
 };
 
 /* Is it the second byte of a two-byte control character? */
-static bool is_second(const char *path, const char *p)
+static bool is_second_control_byte(const char *path, const char *p)
 {
 	return p > path && (unsigned char)p[-1] == 0xc2 &&
 	       (unsigned char)*p >= 0x80 && (unsigned char)*p <= 0x9f;
@@ -41,7 +41,7 @@ static void print_path(const char *path)
 {
 	for (const char *p = path; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f || *p == '\\' ||
-		    is_second(path, p))
+		    is_second_control_byte(path, p))
 			printf("\\x%02x", (unsigned char)*p);
 		else
 			putchar(*p);

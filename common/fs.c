@@ -95,8 +95,8 @@ int fs_mkdir(const char *path, unsigned int mode, struct error *err)
 
 /* Set *ret if the open folder is empty or has one of the names `ours`.  A lost+found does not
  * count: each newly made file system has one. */
-static int is_ours(int fd, const char *const *ours, bool *ret,
-		   struct error *err)
+static int is_empty_or_has(int fd, const char *const *ours, bool *ret,
+			   struct error *err)
 {
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
@@ -140,7 +140,7 @@ int fs_mkdir_private(const char *path, const char *const *ours,
 	if ((st.st_mode & 077) == 0)
 		return 0;
 	good = !ours;
-	rc = ours ? is_ours(fd, ours, &good, err) : 0;
+	rc = ours ? is_empty_or_has(fd, ours, &good, err) : 0;
 	if (rc < 0)
 		return error_wrap(err, rc, "folder '%s'", path);
 	if (!good)
@@ -199,7 +199,7 @@ int fs_read_file(const char *path, size_t max, struct buf *ret,
 }
 
 /* Reopen for reading the file that an O_PATH descriptor refers to. */
-static int open_again(int fd)
+static int reopen_for_reading(int fd)
 {
 	char name[40];
 
@@ -222,7 +222,7 @@ int fs_read_file_in(int root, const char *path, size_t max, struct buf *ret,
 		return error_set(err, EINVAL,
 				 "'%s' is no file of at most %zu bytes", path,
 				 max);
-	fd = open_again(at);
+	fd = reopen_for_reading(at);
 	if (fd < 0)
 		return error_set(err, errno, "open '%s': %s%s", path,
 				 strerror(errno), error_root_hint(errno));

@@ -65,7 +65,7 @@ static int fs_remove_push(struct removal *r, int parent, const char *name)
 }
 
 /* Move the folder to the top of the tree, under an unused name. */
-static int move_up(struct removal *r, int from, const char *name)
+static int move_folder_to_top(struct removal *r, int from, const char *name)
 {
 	int top = dirfd(r->levels[0].dir);
 	char to[40];
@@ -99,7 +99,7 @@ static int remove_entry(struct removal *r, struct remove_level *l,
 	if (!is_folder(fd, d))
 		rc = unlinkat(fd, d->d_name, 0) < 0 ? -errno : 0;
 	else if (r->depth == LEVELS)
-		rc = move_up(r, fd, d->d_name);
+		rc = move_folder_to_top(r, fd, d->d_name);
 	else
 		rc = fs_remove_push(r, fd, d->d_name);
 	/* An unreadable folder can still be removed if it is empty. */

@@ -42,7 +42,8 @@ static bool memory_gate_fits(const struct memory_gate *g,
 }
 
 /* With the lock held: wait for a release of memory, `end`, or the next check of the pace. */
-static int wait_given(struct memory_gate *g, struct pace *pace, int64_t end)
+static int wait_for_release(struct memory_gate *g, struct pace *pace,
+			    int64_t end)
 {
 	int64_t now = clock_now_ns();
 
@@ -83,7 +84,7 @@ int memory_claim_take(struct memory_claim *c, uint64_t bytes,
 	c->next = g->first;
 	g->first = c;
 	while (!memory_gate_fits(g, c, bytes) && rc == 0)
-		rc = wait_given(g, c->pace, end);
+		rc = wait_for_release(g, c->pace, end);
 	c->wants = 0;
 	if (rc == 0) {
 		c->bytes = bytes;
@@ -123,7 +124,7 @@ void memory_claim_give(struct memory_claim *c)
 }
 
 /* Does a claim wait for memory that this claim's release could give it? */
-static bool is_awaited(const struct memory_claim *c)
+static bool is_claim_awaited(const struct memory_claim *c)
 {
 	struct memory_gate *g = c->gate;
 	bool is = false;
@@ -150,7 +151,7 @@ int memory_claim_came(struct memory_claim *c, uint64_t n, int64_t waited_ns,
 	rate = c->came / (uint64_t)(c->waited_ns / NS_PER_S);
 	c->came = 0;
 	c->waited_ns = 0;
-	if (rate >= MEMORY_LEAST_RATE || !is_awaited(c))
+	if (rate >= MEMORY_LEAST_RATE || !is_claim_awaited(c))
 		return 0;
 	return error_set(err, EBUSY,
 			 "it came with %llu KiB/s, and others wait for its "

@@ -16,7 +16,7 @@
 
 /* Runs in the process that makes the call, which keeps no other descriptor.  An alarm ends it, as
  * its parent stops waiting after a while. */
-static void ask_path(int fd, const char *path, int64_t wait_ms)
+static void statfs_path(int fd, const char *path, int64_t wait_ms)
 {
 	struct statfs st;
 	sigset_t none;
@@ -52,7 +52,7 @@ static int read_in_time(int fd, int64_t wait_ms)
 
 /* The first child ends at once, so that process 1 adopts the grandchild that makes the call, and
  * reaps it even if it hangs long after we stopped waiting. */
-static pid_t fork_away(int fd, const char *path, int64_t wait_ms)
+static pid_t fork_statfs(int fd, const char *path, int64_t wait_ms)
 {
 	pid_t pid = fork();
 
@@ -60,7 +60,7 @@ static pid_t fork_away(int fd, const char *path, int64_t wait_ms)
 		return pid;
 	pid = fork();
 	if (pid == 0)
-		ask_path(fd, path, wait_ms);
+		statfs_path(fd, path, wait_ms);
 	/* Not _exit(): TSan checks there for unjoined threads, and would report the parent's
 	 * threads, which fork() did not copy. */
 	(void)syscall(SYS_exit_group, pid < 0);
@@ -74,7 +74,7 @@ int mount_ask(const char *path, int64_t wait_ms)
 
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return -1;
-	pid = fork_away(p[1], path, wait_ms);
+	pid = fork_statfs(p[1], path, wait_ms);
 	(void)close(p[1]);
 	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		continue;

@@ -32,7 +32,7 @@ static const struct env_item *base_item(const struct env_key *k)
 }
 
 /* Does the digest equal the value in the key's item? */
-static bool is_value(const struct digest *base, const struct env_item *it)
+static bool is_base_value(const struct digest *base, const struct env_item *it)
 {
 	char text[DIGEST_STR_MAX];
 	struct digest d;
@@ -66,7 +66,7 @@ int base_check(const struct env_snapshot *snap, const struct env_targets *t,
 		return 0; /* a process snapshot has no base */
 	if (rc == 0)
 		rc = env_scan_digest(now, t, &d, err);
-	if (rc == 0 && is_value(&d, it))
+	if (rc == 0 && is_base_value(&d, it))
 		return 0;
 	if (rc == 0)
 		rc = env_scan_is_after(now, snap, &is_after, err);
@@ -152,7 +152,7 @@ static int open_nearest(const char *path)
 
 /* Is the folder locked already?  A lock by a second descriptor would wait for the first for
  * ever. */
-static bool is_held(const struct env_hold *h, int fd)
+static bool is_folder_locked(const struct env_hold *h, int fd)
 {
 	struct stat st, is;
 
@@ -163,14 +163,14 @@ static bool is_held(const struct env_hold *h, int fd)
 	return false;
 }
 
-static int hold_one(struct env_hold *h, const char *path, int64_t deadline_ns,
-		    struct error *err)
+static int lock_target(struct env_hold *h, const char *path,
+		       int64_t deadline_ns, struct error *err)
 {
 	int fd = open_nearest(path), rc = 0;
 
 	if (fd < 0)
 		return error_errno(err, -fd, "open '%.160s'", path);
-	if (is_held(h, fd)) {
+	if (is_folder_locked(h, fd)) {
 		(void)close(fd);
 		return 0;
 	}
@@ -188,7 +188,7 @@ int env_targets_hold(const struct env_snapshot *snap,
 	int rc = h ? 0 : error_nomem(err);
 
 	for (size_t i = 0; rc == 0 && i < t->n; i++)
-		rc = hold_one(h, t->paths[i], deadline_ns, err);
+		rc = lock_target(h, t->paths[i], deadline_ns, err);
 	if (rc == 0)
 		rc = base_check(snap, t, err);
 	if (rc < 0)

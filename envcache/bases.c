@@ -239,7 +239,7 @@ static int compare_used(const void *a, const void *b)
 	return runs_compare(a, b);
 }
 
-static void used_block(const void *arg, size_t i, struct block *ret)
+static void used_block_at(const void *arg, size_t i, struct block *ret)
 {
 	const struct bases *b = arg;
 
@@ -290,7 +290,7 @@ int bases_check(struct bases *b, unsigned int threads, struct env_digests *bad,
 		struct error *err)
 {
 	struct block_runs runs = { .n = b->n_used,
-				   .block = used_block,
+				   .block = used_block_at,
 				   .put = drop_block,
 				   .failed = note_failed,
 				   .arg = b };

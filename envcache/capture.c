@@ -314,8 +314,9 @@ static time_t boot_s(void)
 }
 
 /* Read the store's other snapshots to share blocks with; `passed_over` is one more of them. */
-static int look_at_others(struct deposit *d, const struct env_key *key,
-			  const struct env_base *passed_over, struct error *err)
+static int index_other_snapshots(struct deposit *d, const struct env_key *key,
+				 const struct env_base *passed_over,
+				 struct error *err)
 {
 	struct env_base list[ENV_BASES_MAX + 1];
 	size_t n = 0;
@@ -337,7 +338,7 @@ struct own_check {
 };
 
 /* Check every CHECKERSth blob, beginning with number `from`. */
-static int check_some(void *arg, unsigned int from, struct error *err)
+static int check_some_blobs(void *arg, unsigned int from, struct error *err)
 {
 	const struct own_check *o = arg;
 	int rc = 0;
@@ -353,8 +354,8 @@ static int check_some(void *arg, unsigned int from, struct error *err)
 }
 
 /* Check that nobody removed the key's blobs during the capture. */
-static int check_own(const struct deposit *d, const struct digest *manifest,
-		     struct error *err)
+static int check_own_blobs(const struct deposit *d,
+			   const struct digest *manifest, struct error *err)
 {
 	const struct artifact *a = &d->artifact;
 	const struct digest **own =
@@ -371,7 +372,7 @@ static int check_own(const struct deposit *d, const struct digest *manifest,
 		if (!d->shares ||
 		    shared_target_is_own(&d->packs, &a->packs[i].digest))
 			own[check.n++] = &a->packs[i].digest;
-	rc = side_by_side(CHECKERS, check_some, &check, err);
+	rc = side_by_side(CHECKERS, check_some_blobs, &check, err);
 	free((void *)own);
 	return rc;
 }
@@ -387,7 +388,7 @@ static int check_stored(const struct deposit *d, struct env_snapshot *snap,
 	if (snap->is_shared)
 		rc = shared_target_check(&d->packs, &d->artifact, err);
 	if (rc == 0)
-		rc = check_own(d, &snap->manifest, err);
+		rc = check_own_blobs(d, &snap->manifest, err);
 	if (rc == 0 && boot_s() - d->begun_s > ATTEMPT_MAX_S)
 		rc = error_set(err, EAGAIN, "it took too long");
 	return rc;
@@ -404,7 +405,7 @@ static int begin_attempt(struct deposit *d, const struct env_snapshot *snap,
 	rc = oci_objects_new(d->store, folder, NULL, &d->blobs, err);
 	shared_target_init(&d->packs, d->store, d->blobs, &d->doomed);
 	if (rc == 0 && d->shares &&
-	    look_at_others(d, &snap->key, passed_over, NULL) < 0)
+	    index_other_snapshots(d, &snap->key, passed_over, NULL) < 0)
 		d->shares = false;
 	return rc;
 }
@@ -448,7 +449,7 @@ static int try_capture(const struct capture *c, struct deposit *d,
 }
 
 /* Would an attempt without shared packs fail as well? */
-static bool is_hopeless(int rc)
+static bool fails_without_sharing(int rc)
 {
 	static const int codes[] = { EEXIST,    ENOSPC,  ECONNREFUSED,
 				     ETIMEDOUT, EROFS,   EBUSY,
@@ -475,7 +476,7 @@ static int retry_capture(const struct capture *c, struct deposit *d,
 		} else if (rc == -ESTALE) {
 			if (++n_moved == ATTEMPTS)
 				return rc;
-		} else if (rc == 0 || !d->shares || is_hopeless(rc)) {
+		} else if (rc == 0 || !d->shares || fails_without_sharing(rc)) {
 			return rc;
 		} else if (rc != -EAGAIN || ++n_shared == SHARED_ATTEMPTS) {
 			d->shares = false;

@@ -48,8 +48,8 @@ static bool is_refusal(int rc)
 }
 
 /* Did the service fail?  Then the store's own index is used from now on. */
-static bool go_without(struct service_catalog *s, int rc,
-		       const struct error *err)
+static bool use_store_alone(struct service_catalog *s, int rc,
+			    const struct error *err)
 {
 	if (rc >= 0 || is_refusal(rc))
 		return false;
@@ -88,8 +88,9 @@ static int check_text(const struct env_said *said, const char *text, size_t len,
 }
 
 /* Read the snapshot that the service named.  -ENOENT: the store does not have it. */
-static int read_said(struct service_catalog *s, const struct env_said *said,
-		     struct env_snapshot *ret, struct error *err)
+static int read_said_snapshot(struct service_catalog *s,
+			      const struct env_said *said,
+			      struct env_snapshot *ret, struct error *err)
 {
 	char name[ENV_NAME_ROOM + ENV_KEY_HEX];
 	AUTO_FREE char *text = NULL;
@@ -127,13 +128,13 @@ static int service_get(struct env_catalog *c, const struct digest *key,
 	if (s->is_away)
 		return env_catalog_get(s->store, key, ret, err);
 	rc = env_calls_get(&s->calls, key, &said, err);
-	if (go_without(s, rc, err))
+	if (use_store_alone(s, rc, err))
 		return env_catalog_get(s->store, key, ret, err);
 	if (rc < 0)
 		return rc;
 	if (!said.has_snapshot || strcmp(said.capture, s->passed_over) == 0)
 		return error_set(err, ENOENT, "there is no such snapshot");
-	rc = read_said(s, &said, ret, err);
+	rc = read_said_snapshot(s, &said, ret, err);
 	/* Its blobs were removed without the service, so a new one is to be made: ignore it. */
 	if (rc == -ENOENT)
 		memcpy(s->passed_over, said.capture, ENV_CAPTURE_ROOM);
@@ -155,7 +156,7 @@ static int list_said(void *arg, const struct env_said *said, struct error *err)
 	struct service_listing *l = arg;
 	struct env_snapshot snap;
 	struct error why = ERROR_INIT;
-	int rc = read_said(l->catalog, said, &snap, &why);
+	int rc = read_said_snapshot(l->catalog, said, &snap, &why);
 
 	l->is_begun = true;
 	if (rc < 0) {
@@ -179,7 +180,7 @@ static int service_list(struct env_catalog *c, env_list_fn *fn, void *arg,
 		return env_catalog_list(s->store, fn, arg, err);
 	rc = env_calls_list(&s->calls, "", list_said, &l, err);
 	/* Only if no snapshot was listed yet, so that none is listed twice. */
-	if (!l.is_begun && !l.has_failed && go_without(s, rc, err))
+	if (!l.is_begun && !l.has_failed && use_store_alone(s, rc, err))
 		return env_catalog_list(s->store, fn, arg, err);
 	return rc;
 }
@@ -212,7 +213,7 @@ static int service_find(struct env_catalog *c, const char *text,
 	if (s->is_away)
 		return env_catalog_find(s->store, text, ret, err);
 	rc = env_calls_list(&s->calls, hex, match_said, &f, err);
-	if (go_without(s, rc, err))
+	if (use_store_alone(s, rc, err))
 		return env_catalog_find(s->store, text, ret, err);
 	if (rc < 0)
 		return rc;
@@ -354,7 +355,7 @@ static int publish_snapshot(struct service_catalog *s,
 	if (rc == -ESTALE)
 		return error_set(err, EEXIST, "another node has the turn now");
 	/* Without a reply it may be published, so it is put into the store's index too. */
-	return go_without(s, rc, err) ? 0 : rc;
+	return use_store_alone(s, rc, err) ? 0 : rc;
 }
 
 static int service_commit(struct env_catalog *c,
@@ -544,7 +545,7 @@ static int service_take(struct env_catalog *c, const struct digest *key,
 	};
 	int rc = s->is_away ? 0 : wait_lease(&w, ret_kind, err);
 
-	if (s->is_away || go_without(s, rc, err))
+	if (s->is_away || use_store_alone(s, rc, err))
 		return s->store->ops->take(s->store, key, owner, opts, ret_kind,
 					   ret, err);
 	if (rc == 0 && *ret_kind == ENV_TURN_MINE)

@@ -179,8 +179,8 @@ static int link_inode(struct tree *t, struct inode *dir, const char *name,
 /* -------------------------------------------------------------------- folders --- */
 
 /* The entry of a folder above the targets, as it is now. */
-static int outer_entry(const char *path, struct env_entry *ret,
-		       struct error *err)
+static int read_outer_folder(const char *path, struct env_entry *ret,
+			     struct error *err)
 {
 	struct stat st;
 
@@ -205,7 +205,7 @@ static int add_folder(struct finder *f, struct inode *parent, const char *path,
 	if (e) {
 		rc = new_inode(t, e, ret, err);
 	} else {
-		rc = outer_entry(path, &outer, err);
+		rc = read_outer_folder(path, &outer, err);
 		*ret = rc < 0 ? NULL : tree_inode_new(t, outer.mode);
 		if (rc == 0 && !*ret)
 			rc = error_nomem(err);

@@ -207,8 +207,8 @@ static void leave_child(struct differ *w, size_t len)
 }
 
 /* Report an entry that only one side has, and all entries below it. */
-static int walk_one(struct differ *w, const struct inode *i, bool is_a,
-		    struct error *err)
+static int report_one_sided(struct differ *w, const struct inode *i, bool is_a,
+			    struct error *err)
 {
 	int rc = report_difference(w, is_a ? i : NULL, is_a ? NULL : i, 0, NULL,
 				   err);
@@ -220,7 +220,7 @@ static int walk_one(struct differ *w, const struct inode *i, bool is_a,
 
 		rc = enter_child(w, d, &len, err);
 		if (rc == 0)
-			rc = walk_one(w, d->inode, is_a, err);
+			rc = report_one_sided(w, d->inode, is_a, err);
 		leave_child(w, len);
 	}
 	return rc;
@@ -249,7 +249,8 @@ static int walk_name(struct differ *w, const struct dentry *a,
 		if (rc == 0)
 			rc = walk_both(w, a->inode, b->inode, err);
 	} else if (rc == 0) {
-		rc = walk_one(w, a ? a->inode : b->inode, a != NULL, err);
+		rc = report_one_sided(w, a ? a->inode : b->inode, a != NULL,
+				      err);
 	}
 	leave_child(w, len);
 	return rc;

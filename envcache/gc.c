@@ -247,8 +247,9 @@ static bool is_old_note(const struct collector *c, const struct object_entry *e)
 }
 
 /* Remove an object of this key, unless the key has a snapshot, or the object was replaced. */
-static int remove_of(const struct collector *c, const struct object_entry *e,
-		     const struct digest *key, struct error *err)
+static int remove_object_of_key(const struct collector *c,
+				const struct object_entry *e,
+				const struct digest *key, struct error *err)
 {
 	int rc;
 
@@ -268,7 +269,7 @@ static int remove_note(void *arg, const struct object_entry *e,
 
 	if (!is_old_note(c, e) || !env_name_digest(e->name, &key))
 		return 0;
-	return remove_of(c, e, &key, err);
+	return remove_object_of_key(c, e, &key, err);
 }
 
 /* Remove a guess (env_near_get()) for a removed snapshot; an unreadable one is kept. */
@@ -281,7 +282,7 @@ static int remove_near(void *arg, const struct object_entry *e,
 	if (!is_old_note(c, e) ||
 	    env_near_read(c->store, e->name, &key, NULL) < 0)
 		return 0;
-	return remove_of(c, e, &key, err);
+	return remove_object_of_key(c, e, &key, err);
 }
 
 /* Remove the note on which files a command makes once its snapshot is gone. */
@@ -295,7 +296,7 @@ static int remove_made(void *arg, const struct object_entry *e,
 	if (!is_old_note(c, e) ||
 	    env_made_read(c->store, e->name, &text, &key, NULL) < 0)
 		return 0;
-	return remove_of(c, e, &key, err);
+	return remove_object_of_key(c, e, &key, err);
 }
 
 static int remove_notes(struct collector *c, struct error *err)

@@ -120,7 +120,8 @@ static int count_refs(struct gc_packs *p, const struct artifact *a,
 }
 
 /* Was the snapshot removed since it was listed? */
-static bool is_gone(struct object_store *s, const struct env_snapshot *snap)
+static bool is_snapshot_gone(struct object_store *s,
+			     const struct env_snapshot *snap)
 {
 	char name[ENV_NAME_ROOM];
 	struct object_stat st;
@@ -154,7 +155,7 @@ int gc_packs_refer(struct gc_packs *p, struct object_store *s,
 		return error_nomem(err);
 	if (rc < 0) {
 		/* If the folder has a new snapshot, it was captured after the packs were listed. */
-		if (p->unknown.code == 0 && !is_gone(s, snap)) {
+		if (p->unknown.code == 0 && !is_snapshot_gone(s, snap)) {
 			env_key_hex(&snap->key.digest, hex);
 			(void)error_wrap(&why, rc, "snapshot %.12s", hex);
 			p->unknown = why;

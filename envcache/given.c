@@ -44,7 +44,7 @@ void given_free(struct given *g)
 }
 
 /* Stop using the giver after an error. */
-static void give_up(struct given *g, const struct error *why)
+static void stop_asking_giver(struct given *g, const struct error *why)
 {
 	(void)pthread_mutex_lock(&g->lock);
 	if (!g->giver->failed.code)
@@ -63,7 +63,7 @@ static int ask_giver(struct given *g, const struct env_range *e, size_t n,
 				   : g->giver->give(g->giver, e, n, buf, err);
 	(void)pthread_mutex_unlock(&g->lock);
 	if (rc < 0 && rc != -ENODATA)
-		give_up(g, err);
+		stop_asking_giver(g, err);
 	return rc;
 }
 
@@ -75,7 +75,8 @@ static void count_given(struct given *g, uint64_t bytes)
 }
 
 /* How many of the blocks fit into one request. */
-static size_t fit_blocks(const struct block *blocks, size_t n, size_t *ret_len)
+static size_t count_fitting_blocks(const struct block *blocks, size_t n,
+				   size_t *ret_len)
 {
 	size_t len = 0, k = 0;
 
@@ -106,9 +107,10 @@ static size_t make_ranges(const struct block *blocks, size_t n,
 
 /* Verify blocks and pass them to the sink, up to the first wrong one; *ret_n is their number.
  * Only errors of the sink are returned. */
-static int pass_on(struct given *g, const struct block_req *req, size_t first,
-		   size_t n, const char *data, struct block_sink *sink,
-		   size_t *ret_n, struct error *err)
+static int verify_and_pass_blocks(struct given *g, const struct block_req *req,
+				  size_t first, size_t n, const char *data,
+				  struct block_sink *sink, size_t *ret_n,
+				  struct error *err)
 {
 	struct error wrong = ERROR_INIT;
 	size_t at = 0;
@@ -118,7 +120,7 @@ static int pass_on(struct given *g, const struct block_req *req, size_t first,
 		const struct block *b = &req->blocks[first + *ret_n];
 
 		if (block_check(b, data + at, &wrong) < 0) {
-			give_up(g, &wrong);
+			stop_asking_giver(g, &wrong);
 			break;
 		}
 		rc = sink->put(sink, first + *ret_n, data + at, err);
@@ -129,12 +131,14 @@ static int pass_on(struct given *g, const struct block_req *req, size_t first,
 }
 
 /* Get blocks from `first` on by one request; none if it fails. */
-static int give_some(struct given *g, const struct block_req *req, size_t first,
-		     struct block_sink *sink, size_t *ret_n, struct error *err)
+static int pass_given_blocks(struct given *g, const struct block_req *req,
+			     size_t first, struct block_sink *sink,
+			     size_t *ret_n, struct error *err)
 {
 	const struct block *blocks = req->blocks + first;
 	struct error why = ERROR_INIT;
-	size_t len, n = fit_blocks(blocks, req->n_blocks - first, &len);
+	size_t len,
+		n = count_fitting_blocks(blocks, req->n_blocks - first, &len);
 	AUTO_FREE struct env_range *ranges = calloc(n + 1, sizeof(*ranges));
 	AUTO_FREE char *data = malloc(len + 1);
 
@@ -144,7 +148,7 @@ static int give_some(struct given *g, const struct block_req *req, size_t first,
 	if (ask_giver(g, ranges, make_ranges(blocks, n, ranges), data, &why) <
 	    0)
 		return 0;
-	return pass_on(g, req, first, n, data, sink, ret_n, err);
+	return verify_and_pass_blocks(g, req, first, n, data, sink, ret_n, err);
 }
 
 /* A sink for the rest of a request, which converts block numbers to those of the whole request. */
@@ -187,7 +191,8 @@ static int given_read(struct block_source *s, const struct block_req *req,
 	int rc = 0;
 
 	while (rc == 0 && n && rest.first < req->n_blocks) {
-		rc = give_some(g->given, req, rest.first, sink, &n, err);
+		rc = pass_given_blocks(g->given, req, rest.first, sink, &n,
+				       err);
 		rest.first += n;
 	}
 	left.blocks += rest.first;

@@ -270,8 +270,8 @@ static bool is_script(const struct naming_word *w, const char *end,
 
 /* Keep the text of a newly added script or list, to examine its words later.  Its own folder is
  * also searched for files that it names. */
-static int keep_text(struct gather *g, const struct naming_word *w,
-		     const char *path, struct error *err)
+static int keep_script_text(struct gather *g, const struct naming_word *w,
+			    const char *path, struct error *err)
 {
 	const char *base = base_name(path), *end = strrchr(base, '.');
 	AUTO_FREE char *folder =
@@ -334,7 +334,7 @@ static int look_at_path(struct gather *g, struct naming_word *w,
 		   !is_value_of(w, OUTPUT_OPTIONS)) {
 		rc = inputs_add_file(g, name, path, &is_new, err);
 		if (rc == 0 && is_new)
-			rc = keep_text(g, w, path, err);
+			rc = keep_script_text(g, w, path, err);
 	}
 	return rc;
 }
@@ -383,8 +383,9 @@ static bool has_no_folder(const struct gather *g)
 }
 
 /* Look up a part of a word in each folder that the command may be in. */
-static int look_for(struct gather *g, struct naming_word *w, const char *part,
-		    const char *written, struct error *err)
+static int look_up_part(struct gather *g, struct naming_word *w,
+			const char *part, const char *written,
+			struct error *err)
 {
 	const char *home = variable_find(g->from->environment, "HOME", 4);
 	AUTO_FREE char *at_home = NULL;
@@ -443,12 +444,12 @@ static int look_at_parts(struct gather *g, struct naming_word *w,
 		struct naming_word value = *w;
 
 		value.option = letter;
-		rc = look_for(g, &value, text + 2, written + 2, err);
+		rc = look_up_part(g, &value, text + 2, written + 2, err);
 	}
 	for (const char *p = text; w->is_open && *p; p++)
 		rest = strchr("$`)}", *p) ? strchr(p, '/') : rest;
 	if (rc == 0 && rest && strcmp(rest, "/*") != 0)
-		rc = look_for(g, w, rest + 1, rest + 1, err);
+		rc = look_up_part(g, w, rest + 1, rest + 1, err);
 	while (rc == 0) {
 		size_t n = strcspn(text, PART_ENDS);
 		size_t n_written = strcspn(written, PART_ENDS);
@@ -457,7 +458,7 @@ static int look_at_parts(struct gather *g, struct naming_word *w,
 
 		if (!part || !name)
 			return error_nomem(err);
-		rc = look_for(g, w, text, written, err);
+		rc = look_up_part(g, w, text, written, err);
 		w->has_one_path =
 			w->has_one_path &&
 			(text[n] != ':' || strncmp(text + n, "://", 3) == 0);
@@ -467,7 +468,7 @@ static int look_at_parts(struct gather *g, struct naming_word *w,
 		if (text[n] == '=')
 			w->option = word->text;
 		else
-			rc = look_for(g, w, part, name, err);
+			rc = look_up_part(g, w, part, name, err);
 		text += n + 1;
 		written += n_written + 1;
 	}
@@ -475,7 +476,8 @@ static int look_at_parts(struct gather *g, struct naming_word *w,
 }
 
 /* Judged by name and value, is the variable the same on all nodes? */
-static bool is_for_all(const char *name, size_t len, const char *value)
+static bool is_same_on_all_nodes(const char *name, size_t len,
+				 const char *value)
 {
 	return *value != '/' && !name_is_secret(name, len) &&
 	       !has_one_of(name, len,
@@ -497,7 +499,7 @@ static int add_variables_of(struct gather *g, const char *at, struct error *err)
 		if (!copy)
 			return error_nomem(err);
 		value = n ? variable_find(g->from->environment, name, n) : NULL;
-		if (value && is_for_all(name, n, value))
+		if (value && is_same_on_all_nodes(name, n, value))
 			rc = inputs_add_text(g, "variable", copy, value, err);
 	}
 	return rc;
@@ -508,8 +510,9 @@ static int look_at_text(struct gather *g, const struct text_place *at,
 
 /* Note a word that is read and whose value only the shell knows.  Not for a script's own folder,
  * which is searched anyway, nor for a new folder (mktemp), which is empty. */
-static int note_open(struct gather *g, const struct naming_word *w,
-		     const struct shell_words *all, size_t i, struct error *err)
+static int note_unknown_value(struct gather *g, const struct naming_word *w,
+			      const struct shell_words *all, size_t i,
+			      struct error *err)
 {
 	const char *text = all->list[i].text;
 	bool is_read;
@@ -577,7 +580,9 @@ static int look_at_word(struct gather *g, const struct text_place *at,
 	/* The word is a text for a shell, or another program that runs commands. */
 	if (rc == 0 && w.is_text && w.is_input)
 		rc = look_at_text(g, &below, word->text, err);
-	return rc < 0 || !g->is_settled ? rc : note_open(g, &w, all, i, err);
+	return rc < 0 || !g->is_settled
+		       ? rc
+		       : note_unknown_value(g, &w, all, i, err);
 }
 
 static int look_at_words(struct gather *g, const struct text_place *at,

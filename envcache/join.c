@@ -74,8 +74,8 @@ static int open_in_tree(const struct joining *a, const char *path)
 
 /* Needs the target no overlay?  A target that was empty before and after is in the snapshot only
  * so that it gets created. */
-static bool needs_nothing(const struct joining *a, const struct join_target *t,
-			  const struct stat *st)
+static bool needs_no_overlay(const struct joining *a,
+			     const struct join_target *t, const struct stat *st)
 {
 	struct stat is;
 
@@ -100,7 +100,7 @@ static int find_in_snapshot(const struct joining *a, struct join_target *t,
 				 "the command removed or replaced '%.200s' "
 				 "itself",
 				 t->path);
-	if (needs_nothing(a, t, &st))
+	if (needs_no_overlay(a, t, &st))
 		(void)close(steal_fd(&t->snapshot));
 	return 0;
 }
@@ -369,7 +369,7 @@ static int join_all(struct joining *a, struct error *err)
 	return rc;
 }
 
-static void undo_one(struct join_target *t)
+static void undo_target_join(struct join_target *t)
 {
 	if (t->is_mounted)
 		(void)umount2(t->path, UMOUNT_NOFOLLOW | MNT_DETACH);
@@ -393,7 +393,7 @@ int env_join(const struct env_join *j, struct error *err)
 		struct join_target *t = &a.targets[i];
 
 		if (rc < 0 && t->path)
-			undo_one(t);
+			undo_target_join(t);
 		fd_close(t->snapshot);
 		buf_fini(&t->made);
 		free(t->work);
@@ -469,7 +469,8 @@ static int part_one(const char *path, int flags, struct error *err)
 
 /* Unmount each overlay.  With MNT_DETACH go on after failures; otherwise stop at the first that is
  * in use. */
-static int part_each(const struct part_search *s, int flags, struct error *err)
+static int unmount_each_overlay(const struct part_search *s, int flags,
+				struct error *err)
 {
 	const char *upper = s->uppers.data;
 	int rc = 0;
@@ -503,7 +504,7 @@ int env_part_all(const char *source, struct error *err)
 			 : mount_table_each(note_mount, &s, err);
 
 	if (rc == 0)
-		rc = part_each(&s, MNT_DETACH, err);
+		rc = unmount_each_overlay(&s, MNT_DETACH, err);
 	part_fini(&s);
 	return rc;
 }
@@ -533,8 +534,8 @@ static int open_unconfirmed(const char *upper)
 }
 
 /* Unmount an unconfirmed mount at the target.  1: there was one, and it is unmounted. */
-static int recover_topmost(const char *target, const char *prefix,
-			   int64_t deadline_ns, struct error *err)
+static int unmount_unconfirmed(const char *target, const char *prefix,
+			       int64_t deadline_ns, struct error *err)
 {
 	struct part_search s = { .prefix = prefix, .path = target };
 	AUTO_CLOSE int fd = -1;
@@ -561,8 +562,8 @@ int env_join_recover(const struct env_targets *t, const char *prefix,
 		int rc;
 
 		do
-			rc = recover_topmost(t->paths[i], prefix, deadline_ns,
-					     err);
+			rc = unmount_unconfirmed(t->paths[i], prefix,
+						 deadline_ns, err);
 		while (rc > 0);
 		if (rc < 0)
 			return rc;
@@ -588,7 +589,7 @@ int env_part(const char *target, const char *prefix, char **ret_source,
 	if (rc == 0)
 		rc = mount_table_each(note_mount, &s, err);
 	if (rc == 0)
-		rc = part_each(&s, 0, err);
+		rc = unmount_each_overlay(&s, 0, err);
 	if (rc == 0) {
 		*ret_source = strdup(s.source.data);
 		rc = *ret_source ? 0 : error_nomem(err);

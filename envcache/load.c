@@ -127,7 +127,7 @@ static int fetch_files(struct loaded *l, const char *meta, const char *map,
 
 /* Is the folder left by a killed process?  It is if it is a day old, as no fetch takes that
  * long. */
-static bool is_left_over(int dir, const char *name)
+static bool is_folder_left_over(int dir, const char *name)
 {
 	const char *end = name + strlen(FOLDER_PREFIX);
 	struct stat st;
@@ -140,7 +140,7 @@ static bool is_left_over(int dir, const char *name)
 }
 
 /* Can no other user replace our folders in this folder? */
-static bool is_safe(int dir)
+static bool is_folder_safe(int dir)
 {
 	struct stat st;
 
@@ -153,10 +153,10 @@ static void sweep_folder(const char *folder)
 	DIR *dir = opendir(folder);
 	const struct dirent *e;
 
-	while (dir && is_safe(dirfd(dir)) && (e = readdir(dir))) {
+	while (dir && is_folder_safe(dirfd(dir)) && (e = readdir(dir))) {
 		AUTO_FREE char *path = fs_join(folder, e->d_name);
 
-		if (path && is_left_over(dirfd(dir), e->d_name))
+		if (path && is_folder_left_over(dirfd(dir), e->d_name))
 			(void)!fs_remove_tree(path, NULL);
 	}
 	if (dir)

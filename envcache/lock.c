@@ -110,7 +110,7 @@ void env_lock_pass(int lock, pid_t holder)
 
 /* Was our environment set by `holder`?  Then we run for it, even if another process, such as a
  * service manager, started us. */
-static bool is_passed_by(int fd, pid_t holder)
+static bool is_environment_from(int fd, pid_t holder)
 {
 	const char *passed = getenv(ENV_LOCK_VARIABLE);
 	char text[80];
@@ -177,7 +177,7 @@ static int add_lock(struct lock_list *l, const struct statx *mount,
 }
 
 /* List the locks: exclusive for each target, shared for the folders above. */
-static int list_locks(const struct env_targets *t, struct lock_list *ret)
+static int list_target_locks(const struct env_targets *t, struct lock_list *ret)
 {
 	int rc = 0;
 
@@ -232,7 +232,7 @@ static bool is_ours_to_wait_for(int fd, const struct flock *lock)
 	if (l.l_type == F_UNLCK)
 		return true;
 	/* 0: the holder is in another PID namespace, possibly one that contains ours. */
-	return l.l_pid > 0 && !is_passed_by(fd, l.l_pid) &&
+	return l.l_pid > 0 && !is_environment_from(fd, l.l_pid) &&
 	       !is_ancestor(l.l_pid);
 }
 
@@ -251,7 +251,7 @@ bool env_lock_try(const struct env_targets *t, int *ret)
 	AUTO_CLOSE int fd = open_lock();
 	struct lock_list l = { .n = 0 };
 	size_t other;
-	int rc = fd < 0 ? -ENOENT : list_locks(t, &l);
+	int rc = fd < 0 ? -ENOENT : list_target_locks(t, &l);
 
 	*ret = -1;
 	if (rc == 0)
@@ -289,7 +289,7 @@ int env_lock_take(const struct env_targets *t, int64_t deadline_ns,
 	AUTO_CLOSE int fd = open_lock();
 	struct lock_list l = { .n = 0 };
 	bool has_waited = false;
-	int rc = fd < 0 || list_locks(t, &l) < 0
+	int rc = fd < 0 || list_target_locks(t, &l) < 0
 			 ? 1
 			 : wait_for_locks(fd, &l, deadline_ns, waits, arg,
 					  &has_waited);

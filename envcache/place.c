@@ -30,7 +30,7 @@ static const char *built_path(const struct inode *dir)
 }
 
 /* Is the folder placed by a rename of its own? */
-static bool is_moved(const struct inode *dir)
+static bool is_placed_by_rename(const struct inode *dir)
 {
 	return built_path(dir) && !strchr(built_path(dir), '/');
 }
@@ -193,7 +193,8 @@ static int clear_place(struct place_walk *w, int dir, const char *name,
 }
 
 /* In a merged target: has a program put a file there meanwhile that is to stay? */
-static bool is_kept(const struct place_walk *w, int dir, const struct dentry *d)
+static bool has_kept_file(const struct place_walk *w, int dir,
+			  const struct dentry *d)
 {
 	struct stat st;
 
@@ -214,7 +215,7 @@ static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 	if (built_path(d->parent) && d->inode->nlink == 1)
 		return 0; /* it was created at its final place in the built
 		           * folder */
-	if (is_kept(w, dir, d))
+	if (has_kept_file(w, dir, d))
 		return 0;
 	place_node_path(plan, (uint32_t)d->inode->user, name);
 	rc = clear_place(w, dir, d->name, from, name, d->inode->nlink == 1,
@@ -261,7 +262,7 @@ static int place_built(struct place_walk *w, int in, const struct dentry *d,
 		       struct error *err)
 {
 	const char *path = built_path(d->inode);
-	AUTO_CLOSE int fd = is_moved(d->inode)
+	AUTO_CLOSE int fd = is_placed_by_rename(d->inode)
 				    ? open_folder(w->stage->new_fd, path)
 				    : open_folder(in, d->name);
 	int rc;
@@ -269,7 +270,7 @@ static int place_built(struct place_walk *w, int in, const struct dentry *d,
 	if (fd < 0)
 		return error_errno(err, errno, "open '%.160s'", w->path.data);
 	rc = fill_folder(w, fd, d->inode, err);
-	if (rc == 0 && is_moved(d->inode)) {
+	if (rc == 0 && is_placed_by_rename(d->inode)) {
 		rc = check_place(w, in, d->name, err);
 		if (rc == 0)
 			rc = clear_place(w, in, d->name, w->stage, path, false,

@@ -45,8 +45,8 @@ static bool is_dense(const struct stat *st)
 	return (uint64_t)st->st_blocks * STAT_BLOCK >= (uint64_t)st->st_size;
 }
 
-static int look_at(const struct env_entry *e, struct ahead_slot *s,
-		   struct error *err)
+static int open_and_read_file(const struct env_entry *e, struct ahead_slot *s,
+			      struct error *err)
 {
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
@@ -93,7 +93,7 @@ static void *read_ahead_main(void *arg)
 		(void)pthread_mutex_unlock(&r->lock);
 		s->err = (struct error)ERROR_INIT;
 		s->file = (struct file_ahead){ .fd = -1 };
-		s->rc = look_at(r->files[i].entry, s, &s->err);
+		s->rc = open_and_read_file(r->files[i].entry, s, &s->err);
 		(void)pthread_mutex_lock(&r->lock);
 		s->is_ready = true;
 		(void)pthread_cond_signal(&r->ready);
@@ -103,7 +103,7 @@ static void *read_ahead_main(void *arg)
 }
 
 /* Free the slot of the file that was taken last. */
-static void give_back(struct read_ahead *r)
+static void free_last_slot(struct read_ahead *r)
 {
 	struct ahead_slot *s;
 
@@ -122,7 +122,7 @@ int read_ahead_next(struct read_ahead *r, struct file_ahead *ret,
 	struct ahead_slot *s;
 
 	(void)pthread_mutex_lock(&r->lock);
-	give_back(r);
+	free_last_slot(r);
 	s = &r->slots[r->n_taken % SLOTS];
 	while (!s->is_ready)
 		(void)pthread_cond_wait(&r->ready, &r->lock);

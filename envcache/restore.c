@@ -121,7 +121,7 @@ static int check_room(const struct env_restoring *r, size_t target,
 }
 
 /* The index of the first target with changes; the number of targets if there is none. */
-static size_t first_of(const struct env_restoring *r)
+static size_t first_changed_target(const struct env_restoring *r)
 {
 	size_t i = 0;
 
@@ -141,9 +141,9 @@ static int follow_first(struct env_restoring *r, size_t i, struct error *err)
 {
 	AUTO_BUF leader = BUF_INIT;
 
-	if (first_of(r) == i)
+	if (first_changed_target(r) == i)
 		return 0;
-	return put_stage_path(r, first_of(r), &leader) < 0
+	return put_stage_path(r, first_changed_target(r), &leader) < 0
 		       ? error_nomem(err)
 		       : stage_follow(&r->stages[i], leader.data, err);
 }
@@ -188,7 +188,7 @@ static int open_node(struct env_restoring *r, uint32_t node, struct error *err)
 
 /* Start the second check of the targets when three quarters of the contents are written: listing a
  * whole system takes about as long as the rest. */
-static void count_piece(struct env_restoring *r)
+static void count_written_piece(struct env_restoring *r)
 {
 	size_t n = atomic_fetch_add(&r->n_put, 1) + 1;
 
@@ -212,7 +212,7 @@ static int restore_bytes(void *arg, uint32_t node, uint64_t off,
 	if (fd >= 0 && rc < 0)
 		return fs_refuse_write(fd, rc, len, "", err);
 	if (rc == 0)
-		count_piece(r);
+		count_written_piece(r);
 	if (rc < 0 || atomic_fetch_sub(&r->n_left[node], 1) > 1)
 		return rc;
 	return place_attributes(fd, r->plan.nodes[node].inode, err);
@@ -364,7 +364,7 @@ static void undo_all(struct env_restoring *r, bool keeps_others,
 static int commit_all(struct env_restoring *r, struct error *err)
 {
 	AUTO_BUF others = BUF_INIT;
-	size_t first = first_of(r);
+	size_t first = first_changed_target(r);
 	int rc = 0;
 
 	for (size_t i = first + 1; rc == 0 && i < r->q.targets->n; i++)

@@ -40,7 +40,7 @@ static void block_at(const struct block_runs *r, size_t i, struct block *ret)
 }
 
 /* Are the stored bytes of block `i` the same as those of the block before? */
-static bool is_again(const struct block_runs *r, size_t i)
+static bool is_same_stored_block(const struct block_runs *r, size_t i)
 {
 	struct block a, b;
 
@@ -61,7 +61,7 @@ static int cut_runs(struct runs_reading *c, struct error *err)
 		struct block b;
 
 		block_at(c->of, i, &b);
-		if (c->n_runs && is_again(c->of, i)) {
+		if (c->n_runs && is_same_stored_block(c->of, i)) {
 			c->runs[c->n_runs - 1].n++;
 			continue;
 		}
@@ -97,7 +97,7 @@ static int run_put(struct block_sink *sink, size_t index, const void *data,
 
 	do
 		rc = s->of->put(s->of->arg, s->at++, data, err);
-	while (rc == 0 && s->at < s->end && is_again(s->of, s->at));
+	while (rc == 0 && s->at < s->end && is_same_stored_block(s->of, s->at));
 	return rc;
 }
 
@@ -114,7 +114,7 @@ static int read_run(const struct block_runs *r, const struct runs_one *run,
 	if (!blocks)
 		return error_nomem(err);
 	for (size_t i = run->first; i < sink.end; i++)
-		if (i == run->first || !is_again(r, i))
+		if (i == run->first || !is_same_stored_block(r, i))
 			block_at(r, i, &blocks[req.n_blocks++]);
 	*ret_pack = blocks[0].pack;
 	return r->packs[*ret_pack]

@@ -310,8 +310,8 @@ static int look_at_names(struct scan_side *s, struct scan_folder *f, int dir,
 	return rc;
 }
 
-static int look_in(struct scan_side *s, struct scan_folder *f,
-		   struct error *err)
+static int scan_folder_names(struct scan_side *s, struct scan_folder *f,
+			     struct error *err)
 {
 	AUTO_CLOSE int fd = -1;
 
@@ -357,8 +357,8 @@ static struct scan_folder *take_folder(struct scan_walk *w)
 }
 
 /* Finish a folder, and queue its subfolders. */
-static int give_back(struct scan_walk *w, const struct scan_folder *f, int rc,
-		     struct error *err)
+static int queue_subfolders(struct scan_walk *w, const struct scan_folder *f,
+			    int rc, struct error *err)
 {
 	(void)pthread_mutex_lock(&w->lock);
 	for (size_t i = f->n; rc == 0 && i-- > 0;)
@@ -386,8 +386,8 @@ static int walk_side(void *arg, unsigned int index, struct error *err)
 	int rc = 0;
 
 	while (rc == 0 && (f = take_folder(w))) {
-		rc = list ? look_in(&s, f, err) : error_nomem(err);
-		rc = give_back(w, f, rc, err);
+		rc = list ? scan_folder_names(&s, f, err) : error_nomem(err);
+		rc = queue_subfolders(w, f, rc, err);
 	}
 	free(s.names);
 	return rc;

@@ -280,8 +280,8 @@ int stage_commit_leader(struct stage *s, const struct buf *others,
 
 /* Move an entry to `old`.  With `stays` it keeps its place, too (by a hard link), until it is
  * replaced. */
-static int aside_one(struct stage *s, int dir, const char *name,
-		     const char *path, bool stays, struct error *err)
+static int move_entry_aside(struct stage *s, int dir, const char *name,
+			    const char *path, bool stays, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
 	char old[OLD_NAME];
@@ -300,8 +300,8 @@ static int aside_one(struct stage *s, int dir, const char *name,
 }
 
 /* A folder in an overlay's lower layer cannot be moved, but its entries can. */
-static int aside_folder(struct stage *s, int parent, const char *name,
-			const char *path, struct error *err)
+static int move_folder_aside(struct stage *s, int parent, const char *name,
+			     const char *path, struct error *err)
 {
 	AUTO_CLOSE int fd = open_folder(parent, name);
 	struct dirent **names = NULL;
@@ -371,9 +371,9 @@ static int put_aside(struct stage *s, int dir, const char *name,
 	else
 		rc = 0;
 	if (rc == 0)
-		rc = aside_one(s, dir, name, path, stays, &why);
+		rc = move_entry_aside(s, dir, name, path, stays, &why);
 	if (rc == -EXDEV && S_ISDIR(st.st_mode))
-		return aside_folder(s, dir, name, path, err);
+		return move_folder_aside(s, dir, name, path, err);
 	if (rc < 0 && err)
 		*err = why;
 	return rc;
@@ -611,7 +611,7 @@ static int undo_record(struct stage *s, const char *text, bool keeps_others)
 	int rc;
 
 	if (text[0] == 'L')
-		return 0; /* was handled by has_led() */
+		return 0; /* was handled by is_done_by_leader() */
 	rc = path ? open_parent(s, path, &dir, &name) : -EBADMSG;
 
 	/* Another process removed or replaced the folder that contained the place. */
@@ -737,7 +737,7 @@ static void finish_leader(struct stage *s)
 }
 
 /* Does the first target's stage say that the restore was complete? */
-static bool has_led(const struct stage *s)
+static bool is_done_by_leader(const struct stage *s)
 {
 	char text[PATH_MAX + 2];
 	AUTO_CLOSE int fd = -1;
@@ -759,7 +759,7 @@ static int recover_opened(struct stage *s, struct error *err)
 	s->log_fd = openat(s->dir, "log", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (s->log_fd < 0 && errno == ENOENT)
 		return 0;
-	if (s->log_fd >= 0 && has_led(s)) {
+	if (s->log_fd >= 0 && is_done_by_leader(s)) {
 		(void)unlinkat(s->dir, "log", 0);
 		return 0;
 	}

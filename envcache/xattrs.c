@@ -9,7 +9,7 @@
 
 #define LINK_MAX_LEN 32
 
-static bool is_machines(const char *name)
+static bool is_machine_attribute(const char *name)
 {
 	static const char *const theirs[] = { "security.selinux",
 					      "security.ima", "security.evm",
@@ -22,7 +22,7 @@ static bool is_machines(const char *name)
 }
 
 /* Is it an attribute of overlayfs?  An overlay over the snapshot would interpret it. */
-static bool is_overlays(const char *name)
+static bool is_overlay_attribute(const char *name)
 {
 	static const char prefix[] = "trusted.overlay.";
 
@@ -72,12 +72,12 @@ int xattrs_read(int fd, struct tree *t, struct inode *i, struct error *err)
 				 "attributes: %s", strerror(errno));
 	for (const char *p = names; rc == 0 && p < names + len;
 	     p += strlen(p) + 1)
-		if (is_overlays(p))
+		if (is_overlay_attribute(p))
 			rc = error_set(err, ENOTSUP,
 				       "attribute %s, which only overlayfs may "
 				       "set",
 				       p);
-		else if (!is_machines(p))
+		else if (!is_machine_attribute(p))
 			rc = read_one(link, p, value, t, i, err);
 	return rc;
 }
