@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* libbootseer as a program uses it: client-test SOCKET MOUNT.  Two ranks of one node save, read
- * what they saved, and share blocks; prints what it finds. */
+/* Uses libbootseer as programs do: client-test SOCKET MOUNT. Two ranks of one node save, read back
+ * what they saved, and share blocks; prints the results. */
 #include <err.h>
 #include <errno.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ static void save_together(struct bootseer_group **g, const char *path)
 	free(got);
 }
 
-/* The other rank does not come. */
+/* Save when the other rank never comes. */
 static int save_alone(struct bootseer_group_options o, const char *job,
 		      unsigned int buffered_ms, int wait_ms)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A job's file of a text, read; for tests of what it says and of what is made of it. */
+/* Read a job file from a text; for tests of the file and of plans made from it. */
 #ifndef BOOTSEER_TESTS_JOB_TEXT_H
 #define BOOTSEER_TESTS_JOB_TEXT_H
 
@@ -26,7 +26,7 @@ static inline int job_text_read(const char *text, struct job_file *ret,
 	return rc;
 }
 
-/* Variables of launchers, which the machine of the test may have. */
+/* Unset variables of launchers, which may be set on the machine that runs the test. */
 static inline void job_text_forget_launcher(void)
 {
 	static const char *const names[] = {

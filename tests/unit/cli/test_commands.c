@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Commands refuse wrong words before a registry, a store or bootseerd is asked. */
+/* Commands refuse wrong arguments before any request to a registry, a store or bootseerd. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void forget_service(void)
 
 TestSuite(commands, .init = forget_service, .timeout = 60);
 
-/* Options and operands, with a blank between them, as a command takes them: 0, or the error. */
+/* Check a command line, given as words with blanks between them: 0, or the error. */
 static int check_words(const struct command *c, const char *line,
 		       struct error *err)
 {
@@ -43,7 +43,7 @@ static int check_words(const struct command *c, const char *line,
 	return rc;
 }
 
-/* A line, and words of the refusal; NULL: it is taken. */
+/* A command line, and part of the expected error; NULL: it is accepted. */
 struct command_line {
 	const struct command *command;
 	const char *words, *refusal;

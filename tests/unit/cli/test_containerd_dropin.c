@@ -222,7 +222,7 @@ Test(containerd_dropin, bootseerd_is_asked_before_those_that_unpack_by_now)
 	cr_expect(strstr(one.data, "[proxy_plugins.bootseer-diff]\n"
 				   "  type = \"diff\"\n"
 				   "  address = \"/run/b.sock\"\n"));
-	/* 1.x loses what is not repeated. */
+	/* containerd 1.x loses lines of the section that are not repeated. */
 	cr_expect(strstr(one.data,
 			 "  default = [\"bootseer-diff\", \"walking\"]\n"
 			 "  sync_fs = false\n"),
@@ -234,7 +234,7 @@ Test(containerd_dropin, bootseerd_is_asked_before_those_that_unpack_by_now)
 	cr_expect(strstr(two.data,
 			 "  default = [\"bootseer-diff\", \"walking\"]\n"));
 	cr_expect_null(strstr(two.data, "sync_fs"));
-	/* An administrator's own line. */
+	/* The list already has bootseer-diff, in a line by the administrator. */
 	cr_assert_eq(dropin_compose(&want,
 				    "version = 3\n" TRANSFER
 				    "[plugins.'io.containerd.service.v1"
@@ -273,7 +273,8 @@ Test(containerd_dropin, the_transfer_service_has_one_differ_and_keeps_its_list)
 				     "  platform = \"linux/amd64\"\n"
 				     "  snapshotter = \"zfs\"\n"));
 	cr_expect_null(strstr(plain.data, "bootseer-diff"));
-	/* A list of a file replaces the one that is built in, so both have to be repeated. */
+	/* The drop-in's list replaces the built-in one, so both built-in entries must be
+	 * repeated. */
 	cr_assert_eq(dropin_compose(&want, "version = 4\n", &built_in, NULL),
 		     0);
 	cr_expect_eq(count_words(built_in.data, "unpack_config]]"), 3);

@@ -15,7 +15,7 @@
 
 TestSuite(containerd_hosts, .timeout = 120);
 
-/* The text with the entry begins with `first` and ends with `rest`; without, it is as before. */
+/* Add the entry to first + rest: it goes between them.  Removing it restores the text. */
 static void expect_added(const char *first, const char *rest)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -133,13 +133,14 @@ static bool has_mirror(const char *folder)
 	AUTO_BUF text = BUF_INIT;
 	char at[256];
 
-	/* Through a link, where it is one. */
+	/* If hosts.toml is a link, the file that it leads to. */
 	snprintf(at, sizeof(at), "%s/%s/hosts.toml", dir, folder);
 	return fs_read_file(at, 65536, &text, NULL) == 0 && text.data &&
 	       strstr(text.data, ENTRY);
 }
 
-/* The mirror for `a` and `b` alone (NULL: none), kept in `h`. */
+/* Apply the mirror for just the registries `a` and `b` (NULL: none), with the changes kept in
+ * `h`. */
 static int apply_hosts(const char *a, const char *b, struct hosts_files *h)
 {
 	char *list[] = { (char *)(uintptr_t)a, (char *)(uintptr_t)b, NULL };
@@ -177,7 +178,7 @@ Test(containerd_hosts_files, the_folder_that_containerd_reads_is_taken)
 	cr_expect(has_mirror("one/a.example"));
 	cr_expect(has_mirror("two/b.example_5000_"));
 	apply_all("_default", "c.example");
-	/* In the first it would hide the folder of b.example. */
+	/* `_default` in the first root would hide b.example in the second. */
 	cr_expect(has_mirror("two/_default"));
 	cr_expect(has_mirror("one/c.example"));
 	cr_expect_not(has_mirror("one/a.example"));
@@ -239,7 +240,7 @@ Test(containerd_hosts_files, a_link_stays_one_and_its_file_has_the_mirror)
 	cr_expect(has_mirror("one/a.example"));
 }
 
-/* Without its entry the file is empty, as it was before. */
+/* The link's target was empty, so without the entry it is empty again, and not removed. */
 Test(containerd_hosts_files, no_link_is_left_that_leads_to_nothing)
 {
 	struct hosts_files h;
@@ -259,14 +260,14 @@ Test(containerd_hosts_files, no_link_is_left_that_leads_to_nothing)
 	hosts_files_fini(&h);
 	cr_assert_eq(stat("one/a.example/hosts.toml", &st), 0);
 	cr_expect_eq(st.st_size, 0);
-	/* A link that leads nowhere is the operator's. */
+	/* A link that dangled before was made by the operator, and is kept. */
 	cr_assert_eq(unlink("kept/a.toml"), 0);
 	expect_refused("a.example", -EEXIST);
 	cr_assert_eq(lstat("one/a.example/hosts.toml", &st), 0);
 	cr_expect(S_ISLNK(st.st_mode));
 }
 
-/* containerd takes `_default` of the first root for all that it does not find there. */
+/* containerd uses `_default` of the first root for all registries without a folder there. */
 Test(containerd_hosts_files, a_folder_behind_a_default_is_not_taken)
 {
 	write_hosts("one/_default", "hosts.toml", "server = \"https://m\"\n");

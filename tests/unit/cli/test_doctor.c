@@ -96,7 +96,7 @@ static const char proxy_3[] = "[plugins.'io.containerd.cri.v1.images']\n"
 			      "snapshotter = 'bootseer'\n"
 			      "disable_snapshot_annotations = false\n";
 
-/* Is `section` read in a file that begins with `version`? */
+/* Does a file that begins with `version` have CRI's snapshotter in `section`? */
 static bool reads(const char *version, const char *section)
 {
 	char text[512];
@@ -176,7 +176,7 @@ Test(doctor, finds_the_file_that_a_command_line_names)
 	cr_expect_null(containerd_config_of(NULL, 0));
 }
 
-/* Images have blocks of 4096 bytes, kernels for Arm may have larger pages. */
+/* Images have blocks of 4096 bytes; kernels for Arm may have larger pages. */
 Test(doctor, says_where_erofs_has_no_blocks_smaller_than_a_page)
 {
 	const struct {

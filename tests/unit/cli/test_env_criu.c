@@ -68,7 +68,7 @@ Test(env_criu, the_reason_is_the_first_error_that_is_not_of_a_limit)
 		      "of that type [20600]\n"
 		      "(00.3) Error (criu/cr-dump.c:1): Dumping FAILED.\n",
 		      "Can't dump file 10 of that type [20600]");
-	/* A line without an end, without a place, with orders for a terminal, too long. */
+	/* Lines without an end, without a place, with control characters, too long. */
 	expect_reason("Error (criu/x.c:1): last", "last");
 	expect_reason("Error (nothing", "Error (nothing");
 	expect_reason("Error (c.c:1): a\x1b[31mb\n", "a?[31mb");
@@ -76,7 +76,7 @@ Test(env_criu, the_reason_is_the_first_error_that_is_not_of_a_limit)
 		      "0123456789012345678901234567890123456789\n",
 		      "012345678901234567890123456789012345678901234567890123"
 		      "456789012");
-	/* The place of another line is not this one's. */
+	/* The place must be in the error's own line. */
 	expect_reason("Error (a\nError (b.c:1): two\n", "Error (a");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who waits for whom that has targets. */
+/* Locks of targets: which process waits for which. */
 #include "envcache/lock.h"
 
 #include <criterion/criterion.h>
@@ -17,7 +17,8 @@
 
 TestSuite(env_lock, .timeout = 120);
 
-#define OTHER 65534 /* the lock of any user but root is where he says */
+/* user id of another user; XDG_RUNTIME_DIR sets where users other than root lock */
+#define OTHER 65534
 
 static char dir[] = "/tmp/bootseer-env-system.XXXXXX";
 static pid_t holder;
@@ -36,7 +37,7 @@ static int take(const struct env_targets *t, int *fd)
 	return env_lock_take(t, 0, note_wait, NULL, fd, NULL);
 }
 
-/* What another process that is none of our ancestors passes to its command. */
+/* Take the lock in a process that is not our ancestor, and send what it passes to its commands. */
 static void hold(int out)
 {
 	const char *passed;
@@ -100,7 +101,7 @@ Test(env_lock, who_is_run_by_the_one_that_has_it_does_not_wait, .init = set_up,
 	start_holder(passed);
 	cr_expect_eq(take(&site, &fd), -EBUSY);
 	cr_expect_eq(n_waits, 1);
-	/* As of one that ended, and left something behind. */
+	/* A variable left over from a process that has ended does not count. */
 	cr_assert_eq(setenv(ENV_LOCK_VARIABLE, "1:1:1", 1), 0);
 	cr_expect_eq(take(&site, &fd), -EBUSY);
 	cr_expect_eq(n_waits, 2);
@@ -127,7 +128,7 @@ Test(env_lock, the_command_is_told_of_it, .init = set_up, .fini = tear_down)
 	(void)close(fd);
 }
 
-/* In a process of its own: what looks for leaks when the test ends has to see its threads. */
+/* In its own process, as LeakSanitizer has to see that process's threads at its end. */
 static void take_elsewhere(void)
 {
 	int fd = 0, rc = unshare(CLONE_NEWPID), status = 1;
@@ -143,7 +144,7 @@ static void take_elsewhere(void)
 									: 1);
 }
 
-/* The kernel does not say there which process has it. */
+/* In another PID namespace the kernel does not name the lock's holder. */
 Test(env_lock, in_another_pid_namespace_nobody_waits, .init = set_up,
      .fini = tear_down)
 {
@@ -163,7 +164,7 @@ Test(env_lock, in_another_pid_namespace_nobody_waits, .init = set_up,
 	cr_expect_eq(status, 0);
 }
 
-/* Whether it is there or not; what lies elsewhere nobody waits for. */
+/* Whether the folders exist or not; targets elsewhere are independent. */
 Test(env_lock, a_target_is_not_had_with_one_that_lies_in_it_or_around_it,
      .init = set_up, .fini = tear_down)
 {

@@ -11,7 +11,8 @@
 
 TestSuite(env_pod, .timeout = 60);
 
-/* The other end says SAID, if anything, and leaves before it is asked; what a call gets. */
+/* Call a peer that sends SAID, if anything, and closes before the request.  Returns the call's
+ * result. */
 static int call_one_that_left(const char *said, struct error *err)
 {
 	json_t *params = json_object();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What figures of starts mean, and which image a name means. */
+/* The verdict on figures of starts, and finding an image by name. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ Test(explain, one_block_in_fifty_is_little)
 	expect_verdict("[{\"watched\":true,\"trace\":\"far\","
 		       "\"missed_blocks\":3,\"read_blocks\":100}]",
 		       "the trace was of another image or workload");
-	/* A start that read nothing missed nothing. */
+	/* A start that read nothing has no misses. */
 	expect_verdict("[{\"watched\":true,\"trace\":\"own\","
 		       "\"missed_blocks\":0,\"read_blocks\":0}]",
 		       "good:");
@@ -119,7 +119,7 @@ Test(explain, an_image_is_found_by_its_names_and_digests)
 	expect_found(s, "docker://h/app:1", 0);
 	expect_found(s, "h/app2", 0);
 	expect_found(s, "h/app2:latest", 0);
-	/* A name is whole: neither its beginning, nor another tag. */
+	/* Names must match completely: not only their beginning, and not another tag. */
 	expect_found(s, "h/app", -1);
 	expect_found(s, "h/ap", -1);
 	expect_found(s, "h/app2:late", -1);

@@ -51,7 +51,7 @@ Test(job_plan, sets_up_the_environment_beside_checkpoints_without_an_image)
 	cr_assert_eq(make_plan(ENVIRONMENT CHECKPOINT, &p), 0);
 	cr_expect_eq(p.n, 2);
 	cr_expect_null(p.image);
-	cr_expect_eq(p.go[0], 0); /* checkpoints are read at once */
+	cr_expect_eq(p.go[0], 0); /* checkpoints are read without waiting */
 	cr_expect_str_eq(p.parts[0].stage, "env");
 	cr_expect_not(p.parts[0].is_ahead);
 	expect_step(&p.parts[0].way, 0,
@@ -146,7 +146,8 @@ Test(job_plan, copies_only_what_is_read_and_named)
 		    "/none/c/s3/m");
 	expect_step(&p.parts[0].otherwise, 2, "mkdir -p /none/c/whole/");
 	end_plan(&p);
-	/* A program that saves is told of no folder that nothing keeps. */
+	/* If the mount fails there is no alternative: files saved into a plain folder would be
+	 * lost. */
 	cr_assert_eq(make_plan(CHECKPOINT, &p), 0);
 	cr_expect_eq(p.parts[0].otherwise.n, 0);
 	end_plan(&p);
@@ -168,7 +169,7 @@ Test(job_plan, refuses_more_names_than_it_has_steps_for)
 	end_plan(&p);
 }
 
-/* Until it has ended its files are open, and what they are of cannot be unmounted. */
+/* A reader's open files would prevent the unmount, so its end is waited for. */
 Test(job_plan, waits_for_the_end_of_a_reader)
 {
 	const struct job_file none = { .name = NULL };

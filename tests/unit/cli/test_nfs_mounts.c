@@ -7,7 +7,7 @@
 
 TestSuite(nfs_mounts, .timeout = 60);
 
-/* As Linux 6.1 prints it, with lines left out. */
+/* Output of Linux 6.1, some lines left out. */
 static const char stats[] =
 	"device sysfs mounted on /sys with fstype sysfs\n"
 	"device nas:/ckpt mounted on /ckpt with fstype nfs4 statvers=1.1\n"
@@ -69,7 +69,7 @@ Test(nfs_mounts, mountstats_are_read_of_nfs_alone)
 	free(text);
 }
 
-/* "detail | cure" of the n-th mount above. */
+/* Compare "detail | cure" for the n-th mount above. */
 static void expect_judged(size_t n, const struct nfs_limits *l,
 			  const char *wanted)
 {
@@ -102,7 +102,7 @@ Test(nfs_mounts, what_holds_back_large_files_is_told_with_what_to_set)
 		"as far as the server gives them; mount with nconnect=8 (Linux "
 		"5.3); echo 16384 >/sys/class/bdi/0:53/read_ahead_kb, for good "
 		"default=16384 in /etc/nfs.conf, [nfsrahead]");
-	/* The paper's: RDMA has 128. */
+	/* The paper's case: RDMA has only 128 slots. */
 	expect_judged(1, &l,
 		      "nas2:/a\\040b, NFS 3 by RDMA, 4 connections, 128 slots, "
 		      "reads 128.0 KiB ahead | sysctl "
@@ -115,7 +115,7 @@ Test(nfs_mounts, what_holds_back_large_files_is_told_with_what_to_set)
 		2, &l,
 		"nas:/x, NFS 4.2 by TCP, 8 connections, 1024 slots, reads "
 		"16.0 MiB ahead | ");
-	/* What cannot be read is no reason for advice. */
+	/* Unknown limits must not cause advice. */
 	l = (struct nfs_limits){ .tcp_slots = 0 };
 	expect_judged(2, &l, "nas:/x, NFS 4.2 by TCP, 8 connections | ");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Members of an answer as people read them, whatever the answer has. */
+/* Members of a reply as printable text, whatever the reply contains. */
 #include <criterion/criterion.h>
 #include <string.h>
 

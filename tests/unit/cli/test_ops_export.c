@@ -12,7 +12,7 @@
 
 TestSuite(ops_export, .timeout = 120);
 
-/* The result of converting an export of this size that begins with the text. */
+/* Convert an export that begins with `text` and has `size` bytes.  Returns the result. */
 static int convert_export(const char *text, off_t size, struct buf *ret)
 {
 	char folder[] = "/tmp/ops-export.XXXXXX";
@@ -47,7 +47,7 @@ Test(ops_export, writes_samples_of_each_line)
 				   "up 0 0.005\n# EOF\n");
 }
 
-/* A line of 64 GiB is not read to its end, nor kept in memory. */
+/* A line of 64 GiB is refused without reading all of it or keeping it in memory. */
 Test(ops_export, refuses_a_line_without_end)
 {
 	AUTO_BUF got = BUF_INIT;

@@ -14,7 +14,7 @@
 
 TestSuite(ops_kube, .timeout = 120);
 
-/* kubectl, and the plugin of its kubeconfig, which wants both variables. */
+/* A fake kubectl, whose kubeconfig has a plugin that needs both variables. */
 static const char kubectl[] =
 	"#!/bin/sh\n"
 	"cat <<'END'\n"

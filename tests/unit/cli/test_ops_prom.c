@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Times and names that options of bootseer ops take. */
+/* Parsing of times and names in options of bootseer ops. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 static void be_elsewhere(void)
 {
-	/* A time is UTC, wherever it is read. */
+	/* Times are UTC, whatever the local time zone is. */
 	(void)setenv("TZ", "America/Los_Angeles", 1);
 	tzset();
 }

@@ -16,15 +16,15 @@ static const struct {
 	{ "a\rb\bc\177", "a?b?c?" },
 	{ "\302\233"
 	  "31m",
-	  "??31m" },           /* CSI as a character */
-	{ "\23331m", "?31m" }, /* and as a byte */
+	  "??31m" },           /* CSI as a UTF-8 character */
+	{ "\23331m", "?31m" }, /* CSI as a single byte */
 	{ "\303\251\342\202\254\360\237\230\200",
 	  "\303\251\342\202\254\360\237\230\200" },
-	{ "\342\202\033[1m", "\342\202?[1m" }, /* a character that is cut */
+	{ "\342\202\033[1m", "\342\202?[1m" }, /* an unfinished character */
 	{ "\351\n", "\351\n" },
 };
 
-/* However it is cut into pieces. */
+/* Each text is also cut into two pieces, at every place. */
 Test(plain_output, has_no_order_to_a_terminal)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -37,7 +37,7 @@ Test(plain_output, has_no_order_to_a_terminal)
 			memcpy(text, rows[i].text, len + 1);
 			plain_text_make(&s, text, cut);
 			plain_text_make(&s, text + cut, len - cut);
-			/* A lead byte that was written is no order by itself. */
+			/* The lead byte was written with the first piece, and alone is harmless. */
 			if (text[0] == '\302' && rows[i].want[0] == '?')
 				text[0] = '?';
 			cr_expect_str_eq(text, rows[i].want, "%zu at %zu", i,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which pod is asked for, and whose job its start is. */
+/* Checks of a pod's name, and the job that its start belongs to. */
 #include "cli/pod.h"
 
 #include <criterion/criterion.h>
@@ -43,7 +43,7 @@ Test(pod, is_named_or_an_argument_is_and_never_both_or_neither)
 	cr_expect_eq(pod_check(&no_pod, image, "an image", NULL), 0);
 	cr_expect_eq(pod_check(&asked, image, "an image", NULL), -EINVAL);
 	cr_expect_eq(pod_check(&no_pod, none, "an image", NULL), -EINVAL);
-	/* The name becomes part of a filter of containerd's. */
+	/* A pod's name becomes part of a filter for containerd, so these must be refused. */
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		const struct pod_options o = { .pod = bad[i] };
 
@@ -60,7 +60,7 @@ Test(pod, names_the_job_that_a_container_says_within_its_own_namespace)
 	expect_job("[{},{\"Spec\":{\"process\":{\"env\":[\"A=b\","
 		   "\"BOOTSEER_JOB=train\"]}}}]",
 		   "team/train");
-	/* A name that is none, or another namespace's, is not taken over. */
+	/* A job name that is invalid, or of another namespace, is ignored. */
 	expect_job("[{\"Spec\":{\"process\":{\"env\":[\"BOOTSEER_JOB=\"]}}}]",
 		   "team/app-0");
 	expect_job("[{\"Spec\":{\"process\":{\"env\":[7,null]}}}]",

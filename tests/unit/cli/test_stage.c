@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An event's owner, by the options, by its line, and by the environment. */
+/* The owner of an event: from options, its own line, and the environment. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ Test(stage, has_the_node_of_its_line_unless_this_one_has_a_name)
 	(void)setenv("BOOTSEER_NODE", "n9", 1);
 	stage_own(&(struct stage_owner){ .job = NULL }, &e);
 	expect_text(e.node, "n9");
-	/* Its own word is not changed. */
+	/* Members that the event has itself are not changed. */
 	e.node = stage_text("n3");
 	e.attempt = 5;
 	stage_own(&(struct stage_owner){ .node = (char[]){ "n1" },

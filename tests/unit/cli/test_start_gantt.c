@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nodes of a start as lines: which letter is where, whatever the service answers. */
+/* Lines that show the nodes of a start: the letters' positions, whatever the service replies. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 TestSuite(start_gantt, .timeout = 60);
 
-/* 20 columns of bar, the least there are; the caller's. */
+/* Draw with 20 columns of bar, the minimum; the caller owns the text. */
 static char *draw(const char *json, int columns)
 {
 	json_t *start = json_loads(json, 0, NULL);
@@ -42,7 +42,7 @@ Test(start_gantt, a_stage_has_its_letter_where_it_ran)
 		"{\"stage\":\"env\",\"top\":true,\"at_s\":75,\"duration_s\":14}]}]}",
 		0);
 
-	/* Stages within others are in none of the lines and have no letter. */
+	/* Stages inside other stages are not drawn and have no letter. */
 	expect_has(text, "n1        1 min ! AAAAAAAAAA.....BBB..\n");
 	expect_has(text, "  A image  B env  . nothing  ? no end  ! failed\n");
 	free(text);

@@ -8,7 +8,7 @@
 
 TestSuite(backoff, .timeout = 60);
 
-#define ROUNDS 200 /* of what is by chance */
+#define ROUNDS 200 /* repetitions, as pauses are random */
 
 static const struct backoff backoff = { .first_ms = 100, .most_ms = 1000 };
 

@@ -47,7 +47,7 @@ Test(buf, secret_leaves_nothing_in_its_memory)
 	for (size_t i = 0; i < strlen("swordfish"); i++)
 		cr_expect_eq(b.data[i], '\0');
 
-	/* The text is the same after it was moved. */
+	/* Growing moves the memory, and keeps the text. */
 	cr_assert_eq(buf_puts(&b, "swordfish"), 0);
 	cap = b.cap;
 	cr_assert_eq(buf_reserve(&b, b.cap), 0);

@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-/* RFC 3720, B.4. */
+/* Examples of RFC 3720, B.4. */
 Test(crc32c, is_that_of_the_standard)
 {
 	unsigned char data[32] = { 0 };
@@ -27,7 +27,8 @@ Test(crc32c, goes_on)
 			     0xe3069283u);
 }
 
-/* Long ones are made of parts, at any length and place: byte by byte is the same. */
+/* Long data is computed in three lanes.  At any length and position, the result must equal that of
+ * single bytes. */
 Test(crc32c, of_long_parts_is_that_of_their_bytes)
 {
 	enum { LONGEST = 3 * 12288 + 21 };
@@ -48,7 +49,7 @@ Test(crc32c, of_long_parts_is_that_of_their_bytes)
 			     crc);
 }
 
-/* Whatever this machine has, both ways give the same, at any length and place. */
+/* Compare tables with what this machine uses, at any length and position. */
 Test(crc32c, is_by_tables_what_it_is_by_the_instruction)
 {
 	enum { LONGEST = 3 * 12288 + 21 };

@@ -96,7 +96,8 @@ Test(fs, a_secret_is_private_when_its_owner_alone_may_read_it)
 {
 	static const struct {
 		mode_t mode;
-		const char *why; /* NULL: it is */
+		const char *why; /* part of the message; NULL: the mode is
+		                  * accepted */
 	} all[] = {
 		{ 0600, NULL },
 		{ 0400, NULL },
@@ -115,7 +116,7 @@ Test(fs, a_secret_is_private_when_its_owner_alone_may_read_it)
 	link = path_in(dir, "link");
 	cr_expect_eq(fs_check_private(path, NULL), 0, "it is not there");
 	cr_assert_eq(fs_replace_file(path, "k", 1, 0600, NULL), 0);
-	/* As secrets are that are mounted. */
+	/* Kubernetes mounts secrets as links. */
 	cr_assert_eq(symlink("key", link), 0);
 	for (size_t k = 0; k < ARRAY_SIZE(all); k++) {
 		struct error err = ERROR_INIT;
@@ -130,7 +131,7 @@ Test(fs, a_secret_is_private_when_its_owner_alone_may_read_it)
 	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
 }
 
-/* With Kubernetes' fsGroup a secret is root's and its group's. */
+/* With Kubernetes' fsGroup, a secret belongs to root and a group. */
 Test(fs, a_secret_of_root_may_be_lent_to_a_group)
 {
 	char dir[] = "/tmp/bootseer-fs.XXXXXX";
@@ -155,7 +156,7 @@ Test(fs, a_secret_of_root_may_be_lent_to_a_group)
 	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
 }
 
-/* Folders in each other, `n` of them, with a file and a link in each. */
+/* Make `n` nested folders, with a file and a link in each. */
 static void make_deep(const char *dir, int n, size_t name_len)
 {
 	char name[256];
@@ -193,7 +194,7 @@ Test(fs, remove_tree_reaches_what_no_path_leads_to)
 	taken = path_in(dir, ".removed-0");
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		cr_assert_eq(fs_mkdir_p(dir, 0700, &err), 0);
-		/* A name that deep folders are given is there. */
+		/* Take a name that moved folders would get. */
 		cr_assert_eq(fs_mkdir_p(taken, 0700, &err), 0);
 		make_deep(dir, all[i].n, all[i].name_len);
 		cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
@@ -281,7 +282,7 @@ Test(fs, read_file_in_is_led_nowhere_else_and_opens_no_device)
 	pipe = path_in(dir, "pipe");
 	device = path_in(dir, "device");
 	cr_assert_eq(fs_replace_file(file, "own", 3, 0600, NULL), 0);
-	/* The root's own, not this machine's. */
+	/* Absolute links are resolved in the given root, not in this machine's. */
 	cr_assert_eq(symlink("/passwd", link), 0);
 	cr_assert_eq(symlink("../../../../etc/passwd", up), 0);
 	cr_assert_eq(mkfifo(pipe, 0600), 0);

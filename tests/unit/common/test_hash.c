@@ -44,7 +44,7 @@ Test(hash, what_finds_no_memory_is_not_added_and_ends_nothing)
 
 #define KEYS 65536u
 
-/* Of as many keys as there are buckets: the longest chain.  By chance it is 9. */
+/* The longest chain for as many keys as buckets.  For random keys it is about 9. */
 static unsigned int longest_chain(const struct hash_seed *s, unsigned int shift,
 				  unsigned int bits)
 {

@@ -7,7 +7,7 @@
 #include "common/log.h"
 
 #define MOST 4096
-#define LINE_ROOM 128 /* bytes that a line of these tests has at most */
+#define LINE_ROOM 128 /* upper bound of a line's bytes in these tests */
 
 TestSuite(common_log, .timeout = 120);
 
@@ -19,7 +19,7 @@ static off_t size_of(FILE *f)
 	return st.st_size;
 }
 
-/* Standard error is the file meanwhile. */
+/* Write lines with standard error redirected to the file. */
 static void write_lines(FILE *f, enum log_level level, int n)
 {
 	int was = dup(STDERR_FILENO);
@@ -43,7 +43,7 @@ Test(common_log, fills_a_file_up_to_the_bound_and_errors_twice_that)
 	write_lines(f, LOG_LEVEL_ERROR, MOST);
 	cr_expect_gt(size_of(f), 2 * MOST);
 	cr_expect_lt(size_of(f), 2 * MOST + LINE_ROOM);
-	/* Nobody asked for a bound. */
+	/* Without a bound, all lines are written. */
 	log_set_file_max(0);
 	write_lines(f, LOG_LEVEL_WARNING, MOST);
 	cr_expect_gt(size_of(f), 4 * MOST);

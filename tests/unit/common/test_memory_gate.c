@@ -9,7 +9,7 @@
 #include "common/memory_gate.h"
 #include "tests/unit/pause.h"
 
-#define LONG_NS INT64_C(100000000000) /* it hangs */
+#define LONG_NS INT64_C(100000000000) /* reached only if the gate hangs */
 
 TestSuite(memory_gate, .timeout = 60);
 
@@ -60,7 +60,7 @@ Test(memory_gate, who_waits_has_it_when_it_is_given_back)
 			     0);
 	while (atomic_load(&n_has) < 1)
 		unit_pause();
-	/* The other one cannot have it, whenever one looks. */
+	/* At no moment do both threads have the memory. */
 	cr_expect_eq(atomic_load(&n_has), 1);
 	memory_claim_give(&claims[claims[0].bytes ? 0 : 1]);
 	for (int i = 0; i < 2; i++)
@@ -110,7 +110,7 @@ Test(memory_gate, nobody_waits_for_what_is_not_wanted_any_more)
 	memory_gate_fini(&gate);
 }
 
-/* A second in which so many bytes came. */
+/* Report `n` bytes in one second. */
 static int second(struct memory_claim *c, uint64_t n)
 {
 	return memory_claim_came(c, n, NS_PER_S, &err);
@@ -127,13 +127,13 @@ Test(memory_gate, a_slow_one_gives_way_when_others_wait)
 	cr_expect_eq(second(&slow, 0), 0);
 	cr_assert_eq(memory_claim_take(&slow, 6, 0, &err), 0);
 	cr_assert_eq(memory_claim_take(&quick, 2, 0, &err), 0);
-	/* Nobody wants it. */
+	/* A slow claim is fine while no other thread waits. */
 	for (int i = 0; i < 30; i++)
 		cr_expect_eq(second(&slow, 1000), 0);
 	cr_assert_eq(pthread_create(&thread, NULL, take_six, &waits), 0);
 	while (rc == 0) {
 		cr_expect_eq(second(&quick, MEMORY_LEAST_RATE), 0);
-		/* It waits soon. */
+		/* The thread has to start waiting first. */
 		if (second(&slow, 1000) == -EBUSY)
 			rc = -EBUSY;
 		unit_pause();

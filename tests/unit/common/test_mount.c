@@ -38,7 +38,7 @@ Test(mount, whoever_waits_for_the_lock_of_an_image_gives_up)
 	cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
 }
 
-/* The clock is the test's: what the alarm would do is done at once. */
+/* Do at once what the alarm would do later, so that the test need not wait. */
 static int hang(void *arg, struct error *err)
 {
 	unsigned int left = alarm(0);
@@ -77,7 +77,7 @@ Test(mount, options_stand_behind_commas_and_fit_in_a_page_or_are_refused)
 		cr_assert_eq(mount_options_add(&o, &err, "%s", name), 0);
 	cr_expect_eq(mount_options_add(&o, &err, "%s", name), -E2BIG);
 	cr_expect_eq(o.len, strlen(o.text), "what did not fit is not there");
-	/* To the last byte, and not one more. */
+	/* Fill it to the last byte; a further byte must not fit. */
 	name[sizeof(o.text) - 1 - o.len - 1] = '\0';
 	cr_expect_eq(mount_options_add(&o, &err, "%sn", name), -E2BIG);
 	cr_expect_eq(mount_options_add(&o, &err, "%s", name), 0);

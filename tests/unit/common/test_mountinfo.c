@@ -84,7 +84,7 @@ static int note_path(void *arg, const struct mountinfo *m, struct error *err)
 	return 0;
 }
 
-/* Lines that end where a read of 64 KiB ends, before and behind it. */
+/* Long lines that end shortly before, at and after the end of a 64 KiB read. */
 Test(mountinfo, the_end_of_a_long_line_is_passed_over)
 {
 	static const size_t lengths[] = { 10,     65400,  65450,  65500,
@@ -100,7 +100,7 @@ Test(mountinfo, the_end_of_a_long_line_is_passed_over)
 			   "2 1 0:2 / /b rw - overlay x rw,lowerdir=");
 		for (size_t k = 0; k < lengths[i]; k++)
 			fputc(k % 100 ? 'l' : ' ', f);
-		/* Not even when it looks like one. */
+		/* The end of the long line looks like a mount, and must not be taken for one. */
 		fprintf(f, " 3 1 0:3 / /no rw - tmpfs no rw\n"
 			   "4 1 0:4 / /c rw - tmpfs x rw\n"
 			   "5 1 0:5 / /d rw - tmpfs x rw");

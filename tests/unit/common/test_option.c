@@ -141,7 +141,7 @@ Test(option, reads_times_in_all_units)
 		{ "3h", INT64_C(10800000000000) },
 		{ "90d", INT64_C(7776000000000000) },
 		{ "0s", 0 },
-		{ "0", 0 }, /* the same in each unit */
+		{ "0", 0 }, /* zero needs no unit */
 	};
 	int64_t ns;
 

@@ -53,7 +53,7 @@ Test(registry_host, of_a_stores_url_it_is_what_follows_the_scheme)
 	expect_host("hdfs://nn:8020/env", "nn");
 	expect_host("docker://r.example:5000/env", "r.example");
 	expect_host("file:///mnt/env", "");
-	/* A scheme further on is of no URL. */
+	/* "://" after the host does not begin a scheme. */
 	expect_host("r.example/a?from=s3://b", "r.example");
 	expect_host("r.example:1?s3://b", "r.example");
 }

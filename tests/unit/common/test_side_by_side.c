@@ -45,7 +45,7 @@ Test(side_by_side, has_a_bound)
 	cr_expect_eq(calls[0], 0);
 }
 
-/* Each waits until all are there. */
+/* Wait until all threads have come, which needs them to run in parallel. */
 static int meet(void *arg, unsigned int index, struct error *err)
 {
 	(void)pthread_barrier_wait(arg);
@@ -63,7 +63,7 @@ Test(side_by_side, has_all_of_them_at_a_time)
 
 struct order {
 	atomic_uint calls;
-	unsigned int fails; /* one index, or all */
+	unsigned int fails; /* index of the failing call; UINT_MAX: all fail */
 };
 
 static int fail(void *arg, unsigned int index, struct error *err)
@@ -91,7 +91,7 @@ Test(side_by_side, tells_of_a_failure_when_all_are_done)
 	}
 }
 
-/* Of several one, and the message is of that one. */
+/* If several calls fail, code and message must be of the same call. */
 Test(side_by_side, code_and_message_are_of_the_same_one)
 {
 	for (unsigned int i = 0; i < 50; i++) {

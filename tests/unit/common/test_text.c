@@ -62,6 +62,6 @@ Test(text, that_was_cut_ends_with_a_whole_character)
 	expect_whole("a\xe2\x82", "a");
 	expect_whole("a\xe2", "a");
 	expect_whole("a\xf0\x9f\x98", "a");
-	/* No text at all: nothing is made of it. */
+	/* Continuation bytes without a character are left alone. */
 	expect_whole("\x82\x82", "\x82\x82");
 }

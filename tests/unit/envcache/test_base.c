@@ -11,7 +11,7 @@
 
 TestSuite(env_base, .init = env_setup, .fini = env_teardown, .timeout = 60);
 
-/* By how much the clock is ahead. */
+/* how far the wrapped clock is ahead, in seconds */
 static int64_t ahead_s;
 
 int __real_clock_gettime(clockid_t id, struct timespec *ret);
@@ -24,7 +24,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 	return rc;
 }
 
-/* Of the folder as it is. */
+/* Make a snapshot of the folder's present state. */
 static void make_snapshot(struct env_snapshot *ret)
 {
 	char *command[] = { (char *)(uintptr_t) "true", NULL };
@@ -37,7 +37,7 @@ static void make_snapshot(struct env_snapshot *ret)
 		     0, "%s", err.msg);
 }
 
-/* Begun, and ended with what was there. */
+/* Begin a check, and wait for its end. */
 static struct base_look *look_at(const struct env_snapshot *snap)
 {
 	static struct base_look l;

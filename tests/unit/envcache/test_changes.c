@@ -14,7 +14,7 @@
 
 TestSuite(env_changes, .init = env_setup, .fini = env_teardown, .timeout = 60);
 
-/* What differs from `before` now. */
+/* The changes between the scans `before` and `after`. */
 static struct changes find(const struct env_scan *before,
 			   const struct env_scan *after)
 {
@@ -26,7 +26,7 @@ static struct changes find(const struct env_scan *before,
 	return c;
 }
 
-/* Of a path below the target, or NULL. */
+/* The inode in the tree for a path below the target, or NULL. */
 static struct inode *in_tree(const struct changes *c, const char *path)
 {
 	AUTO_FREE char *whole = env_path(path);
@@ -115,7 +115,7 @@ Test(env_changes, see_another_content_behind_the_same_times)
 	cr_assert_eq(env_scan_hash_recent(before, NULL), 0);
 	env_write("a", "2");
 	after = env_look();
-	/* As if the clock had not moved on. */
+	/* Copy the times, as if the clock had not advanced between the changes. */
 	for (size_t i = 0; i < after->n; i++) {
 		struct env_entry *e = &before->entries[i];
 
@@ -144,7 +144,7 @@ Test(env_changes, leave_sockets_and_staging_folders_out)
 	cr_expect_eq(after->n, before->n);
 }
 
-/* Of a file, whoever reads it sees that. */
+/* For regular files, the later reading of contents notices the replacement. */
 Test(env_changes, refuse_what_is_another_by_now)
 {
 	AUTO(env_scan) before = env_look();

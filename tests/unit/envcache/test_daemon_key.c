@@ -48,7 +48,7 @@ Test(env_daemon_key, is_of_the_daemon_its_environment_and_what_restores_it)
 	cr_assert_eq(uname(&u), 0);
 	cr_assert_str_eq(find(&k, "kernel")->shown, u.release);
 	cr_assert_str_eq(find(&k, "criu")->shown, "4.2.1");
-	/* The command may have a secret in it: a store gets its digest only. */
+	/* A command may contain a secret, so stores only get its digest. */
 	cr_assert(!env_kind_is_public("daemon"));
 	cr_assert(env_kind_is_public("kernel"));
 	env_key_fini(&k);

@@ -49,7 +49,7 @@ static void teardown(void)
 
 TestSuite(env_diff, .init = setup, .fini = teardown, .timeout = 60);
 
-/* The target as it is, as a snapshot of its own of a node that had `before`. */
+/* Capture the target's present state as a snapshot, with `before` as its base. */
 static struct env_snapshot capture(const struct env_scan *before,
 				   const char *value)
 {
@@ -76,7 +76,7 @@ static struct env_snapshot capture(const struct env_scan *before,
 
 struct told {
 	struct env_diff diff;
-	char text[4096]; /* a line for each difference */
+	char text[4096]; /* a line for each reported difference */
 };
 
 static int note(void *arg, const struct env_difference *d, struct error *err)
@@ -117,7 +117,7 @@ static void set_time(const char *path, time_t s)
 	cr_assert_eq(utimensat(-1, p, t, AT_SYMLINK_NOFOLLOW), 0);
 }
 
-/* A file of `n` bytes that no two of them repeat soon. */
+/* Write `n` bytes of pseudo-random data, which have no repetitions. */
 static void write_big(const char *path, size_t n, unsigned int seed)
 {
 	AUTO_FREE char *p = env_path(path);
@@ -132,7 +132,7 @@ static void write_big(const char *path, size_t n, unsigned int seed)
 	cr_assert_eq(fclose(f), 0);
 }
 
-/* The packs go: nothing of them can be fetched. */
+/* Remove the packs, so that fetching any block fails. */
 static void remove_packs(const char *dir)
 {
 	DIR *d = opendir(dir);
@@ -294,7 +294,7 @@ Test(env_diff, fetches_nothing_of_what_digests_answer)
 	env_snapshot_fini(&b);
 }
 
-/* Small files lie in one block, whose digest says nothing of one of them. */
+/* Small files share a block, whose digest does not tell which of them differs. */
 Test(env_diff, fetches_blocks_of_several_files_and_tells_which_differs)
 {
 	AUTO(env_scan) before = env_look();
@@ -322,7 +322,7 @@ Test(env_diff, fetches_blocks_of_several_files_and_tells_which_differs)
 	env_snapshot_fini(&b);
 }
 
-/* A hole, and the zeros that another program wrote there, are the same bytes. */
+/* A hole equals zeros that a program wrote. */
 Test(env_diff, reads_holes_as_zeros)
 {
 	AUTO_FREE char *path = env_path("sparse");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks of somebody who is not believed, and the rest of the store. */
+/* Blocks from a giver that is not trusted; the rest comes from the store. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@ TestSuite(env_given, .timeout = 60);
 
 static struct error err;
 
-/* A pack of N blocks, the store's source of it, and a giver of the same. */
+/* A pack of N blocks, a source that reads it from the store, and a giver of the same blocks. */
 struct two {
 	char data[N][SIZE];
 	struct block blocks[N];
@@ -21,7 +21,7 @@ struct two {
 	size_t n_stored, n_opened;
 	struct env_giver giver;
 	size_t n_asked, n_ranges, fails_at;
-	int wrong; /* block, or -1 */
+	int wrong; /* index of the block that the giver has wrong; -1: none */
 	char got[N][SIZE];
 	size_t n_got;
 	struct block_sink sink;
@@ -52,7 +52,7 @@ static const struct block_source_ops store_ops = {
 	.free = store_free,
 };
 
-/* Blocks lie in the device as in the pack, with a gap behind the third. */
+/* Positions in the device are those in the pack, with a gap after the third block. */
 static uint64_t place(size_t k)
 {
 	return (k + (k > 2)) * SIZE;

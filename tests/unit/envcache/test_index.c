@@ -73,7 +73,8 @@ Test(env_index, says_whether_packs_are_others_too)
 		s.key.form = 1 + i / 2;
 		cr_assert_eq(env_key_finish(&s.key, NULL), 0);
 		text = encode(&s);
-		/* A program that knows earlier versions only refuses what it would not find. */
+		/* The version differs, so that a program that does not know shared packs refuses
+		 * the index. */
 		(void)snprintf(version, sizeof(version), "\"version\":%u",
 			       i + 1);
 		cr_expect_not_null(strstr(text.data, version));

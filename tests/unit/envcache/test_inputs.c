@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a command depends on beside its words. */
+/* Inputs of a command that are found without running it. */
 #include "envcache/inputs.h"
 
 #include <criterion/criterion.h>
@@ -15,7 +15,7 @@
 #include "envcache/key.h"
 #include "envcache/words.h"
 
-/* Files lie in a folder of their own, which is not the target. */
+/* The working folder for files, which is outside the target. */
 static char work[] = "/var/tmp/bootseer-inputs.XXXXXX";
 
 static void set_up(void)
@@ -97,7 +97,7 @@ static struct digest digest_for(const char *const *command)
 	return d;
 }
 
-/* Is the key another one once the file has another content? */
+/* Does the key change with the content of the file? */
 static bool changes_key(const char *const *command, const char *path)
 {
 	struct digest before, after;
@@ -152,7 +152,7 @@ Test(env_inputs, are_what_those_include)
 	env_inputs_fini(&in);
 }
 
-/* They are of the base, or the node's own, and no two nodes' are alike. */
+/* They belong to the base, or differ between any two nodes. */
 Test(env_inputs, are_no_files_of_the_target_the_node_or_the_kernel)
 {
 	AUTO_FREE char *in_target = env_path("made");
@@ -191,7 +191,8 @@ Test(env_inputs, are_not_what_the_command_makes_itself)
 	expect(&later, "file", "req.txt ");
 	env_inputs_fini(&before);
 	env_inputs_fini(&after);
-	/* It is written, or it was not made, but an input all the while. */
+	/* While each run writes pip.log it stays in the list; in a run that does not write it, it
+	 * is an input. */
 	put("pip.log", "done again");
 	after = gather(command, made, false);
 	cr_expect_eq(env_inputs_made(&later, &after, made, &fewer, &unwritten,
@@ -224,7 +225,7 @@ Test(env_inputs, are_lock_files_and_settings_of_the_package_manager_alone)
 	in = gather(WORDS("sh", "-c", "cd x && npm ci"), NULL, false);
 	expect(&in, "config", "package.json ");
 	env_inputs_fini(&in);
-	/* Settings of all users; tokens in them are renewed, and no other environment. */
+	/* Settings for all users; renewed tokens in them do not change the key. */
 	cr_assert_eq(mkdir("etc", 0755), 0);
 	put("etc/pip.conf", "[global]\nindex-url = https://u:one@h/simple\n");
 	cr_expect(digest_for(WORDS("pip3.11", "x")).b[0] ==
@@ -279,7 +280,7 @@ Test(env_inputs, are_variables_that_package_managers_obey_without_logins)
 	cr_assert_eq(in.n, 1);
 	cr_expect_str_eq(in.items[0].shown, "https://h/s");
 	env_inputs_fini(&in);
-	/* A file that a variable names counts by its content. */
+	/* A file named by a variable is an input with its content. */
 	put("c.txt", "x==1");
 	a = digest_with("PIP_CONSTRAINT=c.txt");
 	put("c.txt", "x==2");
@@ -362,7 +363,8 @@ Test(env_inputs, that_nobody_can_tell_are_named)
 	expect_unknown(WORDS("sh", "-c", "true"), true, "");
 }
 
-/* A sparse file, read at some places: what is changed between is not seen, and said. */
+/* A large file is only read at some places: a change between them is not noticed, so a note says
+ * that it is read in part. */
 Test(env_inputs, that_are_too_large_are_looked_at_in_part)
 {
 	const char *const *command = WORDS("tar", "-xf", "big.tar");
@@ -410,7 +412,7 @@ Test(env_inputs, end_where_a_shell_is_told_without_end)
 	environment[0] = NULL;
 }
 
-/* `cd`, and options of package managers: names are of the folder that they lead to. */
+/* After `cd`, or with a package manager's option, names refer to the folder that it leads to. */
 Test(env_inputs, are_files_of_the_folders_that_the_command_goes_to)
 {
 	cr_assert_eq(fs_mkdir_p("app/sub", 0755, NULL), 0);
@@ -438,7 +440,7 @@ Test(env_inputs, are_files_of_the_folders_that_the_command_goes_to)
 	expect_unknown(WORDS("sh", "-c", "cd $(mktemp -d)"), false, "");
 }
 
-/* An image of another day has others of the same names. */
+/* Files of the system named in a script are inputs: another image may have other contents. */
 Test(env_inputs, are_files_of_the_system_also_where_a_script_names_them)
 {
 	char folder[] = "/var/lib/bootseer-inputs.XXXXXX";
@@ -477,7 +479,8 @@ Test(env_inputs, are_files_of_folders_that_are_named_after_the_script)
 	cr_expect(changes_key(WORDS("bash", "in.sh"), "app/pkgs.txt"));
 }
 
-/* -f and -c have an index with some programs alone: a needless line is better than none. */
+/* Only some programs take an index after -f and -c; a needless note is better than a missing
+ * one. */
 Test(env_inputs, that_are_urls_are_known_behind_options_of_indexes_alone)
 {
 	static const char *const unknown[] = {
@@ -520,8 +523,7 @@ Test(env_inputs, that_are_folders_are_named_in_scripts)
 		{ "make -C pkg", "in the folder 'pkg'" },
 		{ "cmake -S pkg -B b", "in the folder 'pkg'" },
 		{ "cp -r ./pkg /nowhere", "in the folder './pkg'" },
-		/* The same option names where files go with tar, and where they come from with
-		 * make. */
+		/* With tar this option names a destination; with make, a source. */
 		{ "tar -x -C pkg", "in the folder 'pkg'" },
 		{ "ls ./pkg", "" },
 		{ "tool --target ./pkg", "" },
@@ -535,7 +537,7 @@ Test(env_inputs, that_are_folders_are_named_in_scripts)
 		put("s.sh", rows[i][0]);
 		expect_unknown(WORDS("bash", "s.sh"), false, rows[i][1]);
 	}
-	/* As a container begins, whose working folder nobody chose. */
+	/* "/" is the working folder of a container when none was chosen. */
 	cr_assert_gt(asprintf(&text, "cd %s/pkg && pip install .", work), 0);
 	cr_assert_eq(chdir("/"), 0);
 	expect_unknown(WORDS("sh", "-c", text), false, "/pkg/.'");
@@ -569,8 +571,8 @@ Test(env_inputs, are_files_of_the_home_and_words_that_the_shell_alone_knows)
 		       false, "");
 }
 
-/* A file that a program writes is no input, but its words do not say which is written: one that was
- * not there before is left out later (env_inputs_made()), and one that was makes another key. */
+/* A file that a program writes is no input, but words do not show which one it is.  A file that
+ * did not exist before is left out later (env_inputs_made()); one that did makes another key. */
 Test(env_inputs, are_files_whatever_the_program_does_with_its_words)
 {
 	cr_expect(changes_key(WORDS("unzip", "-o", "x.zip"), "x.zip"));
@@ -584,7 +586,7 @@ Test(env_inputs, are_files_whatever_the_program_does_with_its_words)
 	cr_expect(!changes_key(WORDS("tool", "--log", "l"), "l"));
 }
 
-/* A digest names no file; one of its name would be found. */
+/* A digest names no file, even if a file has that name. */
 Test(env_inputs, are_not_looked_for_by_digests)
 {
 	cr_expect(!changes_key(WORDS("pip", "x@" HEX40), HEX40));
@@ -636,7 +638,7 @@ static bool counts_in(const char *name, const char *value, const char *text)
 	return !digest_equal(&none, &is);
 }
 
-/* Commands that no list has, and words that are a part or a text of their own. */
+/* Commands that are in no list, and words that are part of a word or a text of their own. */
 Test(env_inputs, are_files_of_any_command_and_part_of_a_word)
 {
 	static const char own[] = "pip install -r \"$(dirname \"$0\")/r\"\n";
@@ -669,8 +671,8 @@ Test(env_inputs, are_files_of_any_command_and_part_of_a_word)
 		       "what '$D/none' names");
 }
 
-/* Variables that differ from node to node, or only name a place, stay out of the key: with them
- * each node would make an environment of its own. */
+/* Variables that differ between nodes, or only name a folder, are not in the key: with them, each
+ * node would make its own environment. */
 Test(env_inputs, are_variables_in_words_of_what_installs)
 {
 	cr_expect(counts_in("VERSION", "1.2", "pip install x==$VERSION"));

@@ -29,7 +29,7 @@ static struct digest key_of(const struct env_spec *spec)
 	return d;
 }
 
-/* Known by its bytes: another canonical form would forget all snapshots. */
+/* Compares the bytes: with another canonical form, no existing snapshot would be found. */
 Test(env_key, has_the_form_that_is_documented)
 {
 	struct env_item items[] = { { .kind = (char *)(uintptr_t) "value",
@@ -53,7 +53,7 @@ Test(env_key, has_the_form_that_is_documented)
 	for (unsigned int form = 0; form <= ENV_KEY_FORM; form++) {
 		AUTO_BUF all = BUF_INIT;
 
-		/* 0 is the newest. */
+		/* form 0 stands for the newest */
 		cr_assert_eq(buf_printf(&all, "bootseer-env %u\n%s",
 					form ? form : ENV_KEY_FORM, text),
 			     0);
@@ -157,7 +157,7 @@ Test(env_key, refuses_what_is_no_value_no_file_and_what_is_said_twice)
 		     -EINVAL);
 }
 
-/* A restore that was killed leaves the folder that it had made for an absent target. */
+/* A killed restore leaves an empty folder for a target that was missing, so both have one key. */
 Test(env_key, is_one_for_a_target_that_is_absent_and_one_that_is_empty)
 {
 	char *command[] = { (char *)(uintptr_t) "pip", NULL };
@@ -196,7 +196,7 @@ Test(env_key, shows_no_login)
 				   !strstr(k.items[i].shown, "three")),
 			  "%s", k.items[i].shown);
 	env_key_fini(&k);
-	/* A token that is renewed each day is of the same environment. */
+	/* A token that is renewed daily does not change the environment. */
 	spec.command = other;
 	b = key_of(&spec);
 	cr_expect(digest_equal(&a, &b));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Caches that several nodes add to: one folder plays them in turn. */
+/* Caches that several nodes add to; one folder stands for each node in turn. */
 #include "envcache/merge.h"
 
 #include <criterion/criterion.h>
@@ -57,7 +57,7 @@ static struct env_key cache_key(const char *word)
 	return key;
 }
 
-/* In the place of `replaces`, if that is there still. */
+/* Publish the targets in place of `replaces`, if that is still in the store. */
 static int publish_targets(const struct env_snapshot *replaces)
 {
 	const struct env_capture_options opts = { .program = "python3",
@@ -109,7 +109,7 @@ static void restore_snapshot(const struct env_snapshot *snap)
 	cr_assert_eq(env_restore(&q, NULL, &err), 0, "%s", err.msg);
 }
 
-/* Another node, which has nothing. */
+/* Continue as another node, with empty targets. */
 static void next_node(void)
 {
 	cr_assert_eq(fs_remove_tree(env_dir, &err), 0, "%s", err.msg);
@@ -187,7 +187,7 @@ Test(env_merge, snapshot_that_was_replaced_is_not_replaced_again)
 	env_snapshot_fini(&first);
 }
 
-/* A file in the future, as a clock that is wrong writes it. */
+/* Write a file with a time in the future, as with a wrong clock. */
 static void write_late(const char *path, const char *text)
 {
 	const struct timespec times[2] = { { .tv_sec = 9999999999 },
@@ -198,7 +198,8 @@ static void write_late(const char *path, const char *text)
 	cr_assert_eq(utimensat(AT_FDCWD, at, times, 0), 0);
 }
 
-/* A path with two contents: of one size it is one file, else one of them was cut. */
+/* If a path has two contents: of equal size, either may stay; otherwise the smaller one was cut
+ * off. */
 Test(env_merge, of_two_sizes_the_larger_file_stays)
 {
 	struct env_snapshot snap;
@@ -231,7 +232,7 @@ Test(env_merge, of_two_sizes_the_larger_file_stays)
 	env_snapshot_fini(&snap);
 }
 
-/* Programs work in the targets while a snapshot is fetched. */
+/* Programs may write to the targets while a snapshot is fetched. */
 Test(env_merge, file_that_came_during_a_restore_stays_by_the_same_rule)
 {
 	struct env_restore_request q;
@@ -256,7 +257,7 @@ Test(env_merge, file_that_came_during_a_restore_stays_by_the_same_rule)
 	env_snapshot_fini(&snap);
 }
 
-/* A link or a folder where the other side has a file: each node keeps its own. */
+/* Where one side has a link or folder and the other a file, each node keeps its own. */
 Test(env_merge, thing_of_another_kind_stays)
 {
 	AUTO_FREE char *link = env_path("link");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lines of mountinfo. */
+/* Parsing of lines of mountinfo. */
 #include "envcache/mount_table.h"
 
 #include <criterion/criterion.h>

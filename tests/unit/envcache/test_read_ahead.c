@@ -15,13 +15,13 @@
 TestSuite(env_read_ahead, .init = env_setup, .fini = env_teardown,
 	  .timeout = 60);
 
-#define N_FILES 300u /* several times the ring */
+#define N_FILES 300u /* several times the number of slots */
 
 static struct env_scan *scan;
 static struct changed_file files[N_FILES + 1];
 static size_t n_files;
 
-/* What is in the folder, as the capture lists it. */
+/* List the folder's files, in the order of a capture. */
 static void list_files(void)
 {
 	scan = env_look();
@@ -109,7 +109,7 @@ Test(env_read_ahead, says_which_file_is_another_by_now)
 	cr_expect_eq(read_ahead_next(r, &f, &err), 0);
 	cr_expect_eq(read_ahead_next(r, &f, &err), -ESTALE);
 	cr_expect(strstr(err.msg, "f002"), "%s", err.msg);
-	/* Its threads look at files of the scan until they have ended. */
+	/* Its threads use entries of the scan, so end them first. */
 	read_ahead_free(steal_ptr(&r));
 	env_scan_free(scan);
 }
@@ -137,8 +137,7 @@ Test(env_read_ahead, ends_early_with_nothing_left_open)
 
 #define AHEAD_THREADS 4u
 
-/* A place of the ring has no descriptor before its first file, so none is closed that
- * belongs to another. */
+/* With failing calls: a slot that never had a file must not close a descriptor. */
 static void begin(struct failures *f, size_t n)
 {
 	while (failures_next(f)) {
@@ -150,7 +149,7 @@ static void begin(struct failures *f, size_t n)
 
 		if (f->kind == FAIL_MEMORY)
 			cr_expect_eq(rc, was_hit ? -ENOMEM : 0, "%d", rc);
-		else /* one thread does, too */
+		else /* a single thread is enough */
 			cr_expect_eq(rc, f->n == 1 ? -EAGAIN : 0, "%d", rc);
 		cr_expect_eq(err.msg[0] != '\0', rc < 0, "%s", err.msg);
 		for (size_t i = 0; rc == 0 && i < n; i++)

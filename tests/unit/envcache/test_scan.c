@@ -17,11 +17,11 @@
 
 TestSuite(env_scan, .init = env_setup, .fini = env_teardown, .timeout = 60);
 
-/* Names that sort one way as bytes of a path, and another way as a walk. */
+/* Names whose order as path bytes differs from the order of a walk. */
 static const char *const folders[] = { "z", "a.b", "a", "~", "aa", "a-b" };
 
 #define N_FOLDERS ARRAY_SIZE(folders)
-/* The target, two levels of folders, and in each of these a file and a link. */
+/* The target, two levels of folders, and a file and a link in each folder of the second level. */
 #define N_ENTRIES (1 + N_FOLDERS + N_FOLDERS * N_FOLDERS * 3)
 
 static void make_folders(void)
@@ -62,7 +62,8 @@ static void expect_whole(const struct env_scan *s)
 						     e->path) < 0,
 			  "%s", e->path);
 		cr_expect_eq(!e->link, !S_ISLNK(e->mode));
-		if (e->link) /* it leads to its own place in the target */
+		if (e->link) /* the link's target is its own path in the
+		              * target folder */
 			cr_expect_str_eq(e->link,
 					 e->path + strlen(env_dir) + 1);
 	}
@@ -93,7 +94,7 @@ Test(env_scan, is_the_same_where_fewer_threads_can_be_started)
 	}
 }
 
-/* Which calls are the first thread's differs from one to the next. */
+/* With several threads, which call fails differs between runs. */
 Test(env_scan, is_whole_or_fails_where_memory_is_short)
 {
 	struct failures f = { .kind = FAIL_MEMORY };
@@ -112,7 +113,7 @@ Test(env_scan, is_whole_or_fails_where_memory_is_short)
 	}
 }
 
-/* A folder in a folder, each with this name; the last one is open. */
+/* Make `depth` nested folders of this name; returns the innermost, open. */
 static int make_deep(const char *name, unsigned int depth)
 {
 	int at = open(env_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -166,7 +167,8 @@ Test(env_scan, says_what_lies_too_deep)
 	cr_expect(strstr(err.msg, "lies in more than"), "%s", err.msg);
 }
 
-/* On an overlay whose layers are on several file systems they change while nobody works there. */
+/* On an overlay with layers on several file systems, folders' inode numbers change by
+ * themselves. */
 Test(env_scan, numbers_of_folders_do_not_count)
 {
 	struct env_entry folder = { .path = NULL };

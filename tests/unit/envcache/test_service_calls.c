@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls of a service whose figures make no sense. */
+/* Replies of the service with absurd numbers. */
 #include <criterion/criterion.h>
 
 #include "common/clock.h"
@@ -55,7 +55,7 @@ Test(env_service_calls, times_that_make_no_sense_are_counted_with)
 		int64_t at;
 
 		get_environment(times[i][0], times[i][1], &said);
-		/* As the catalog has it, on a clock that is not that of the service. */
+		/* Computed as in the catalog, with a clock other than the service's. */
 		cr_expect_not(__builtin_sub_overflow(clock_wall_ms(),
 						     said.age_ms, &at),
 			      "%zu", i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Packs that snapshots share: who may refer to one, and when it goes. */
+/* Shared packs: which snapshots may refer to them, and when they are deleted. */
 #include "envcache/shared.h"
 
 #include <criterion/criterion.h>
@@ -20,15 +20,14 @@
 #define BIG 400000u
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
 
-/* Called before an index is put, and how far CLOCK_BOOTTIME is ahead from then on: what
- * happens beside a capture or a copy at its last moment. */
+/* Called just before an index is written, for events at the last moment of a capture or copy.
+ * ahead_s, below, is how far CLOCK_BOOTTIME is ahead from then on. */
 static void (*before_commit)(void);
-/* The answers to so many commits are lost: this comes; the request, too, where it is
- * lost before. */
+/* Number of commits whose replies are lost; with is_lost_before, the requests are lost too. */
 static unsigned int n_lost, n_commits;
 static bool is_lost_before;
-static int sweep_code; /* what a sweep fails with; 0: it does not */
-/* Called when all is stored, before a capture's checks. */
+static int sweep_code; /* error of each sweep; 0: none */
+/* Called when all blobs are stored, before the capture's last checks. */
 static void (*after_store)(void);
 static time_t ahead_s;
 
@@ -62,7 +61,7 @@ static void teardown(void)
 
 TestSuite(env_shared, .init = setup, .fini = teardown, .timeout = 60);
 
-/* Bytes that nobody compresses; others for each seed. */
+/* Write incompressible bytes, different for each seed. */
 static void write_big(const char *name, unsigned int seed)
 {
 	AUTO_FREE char *path = env_path(name);
@@ -77,7 +76,7 @@ static void write_big(const char *name, unsigned int seed)
 	cr_assert_eq(fclose(f), 0);
 }
 
-/* The target as it is, of a node that had nothing in it. */
+/* Capture the target's present state, with nothing in it before. */
 static int try_capture(const char *value, bool is_alone,
 		       struct env_snapshot *ret)
 {
@@ -126,7 +125,7 @@ static struct env_gc collect_at(int64_t ms)
 	return gc;
 }
 
-/* So many times the time later for which nothing is touched. */
+/* Collect garbage at `times` grace periods from now. */
 static struct env_gc collect(int64_t times)
 {
 	return collect_at(now_ms() + times * ENV_GRACE_MS + 60000);
@@ -194,7 +193,7 @@ Test(env_shared, a_pack_goes_two_days_after_it_was_doomed)
 	cr_expect_eq(gc.n_doomed, 0);
 	cr_expect_gt(gc.kept_bytes, BIG * 9 / 10);
 	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
-	/* It could be of a capture under way. */
+	/* The pack is recent, so it may belong to a capture under way. */
 	gc = collect(0);
 	cr_expect_eq(gc.n_doomed, 0);
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 0);
@@ -210,7 +209,7 @@ Test(env_shared, a_pack_goes_two_days_after_it_was_doomed)
 	cr_expect_eq(gc.n_leftovers, 1);
 	cr_expect_eq(gc.kept_bytes, 0);
 	cr_expect_eq(n_in(ENV_PACKS_FOLDER), 0);
-	/* The mark stays for two days more: the deletion may be carried out late. */
+	/* The mark is kept for two more days, as the deletion may be carried out late. */
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 1);
 	(void)collect(0);
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 1);
@@ -232,7 +231,7 @@ Test(env_shared, a_doomed_pack_that_something_refers_to_is_reprieved)
 	cr_assert_eq(env_index_text(store, name, &text, &st, &err), 0);
 	cr_assert_eq(object_delete(store, name, NULL, &err), 0);
 	{
-		/* The capture is under way: its blobs are not old. */
+		/* The capture is still under way: its blobs are not old. */
 		struct gc_packs packs = { .n = 0 };
 		struct env_gc gc = { .now_ms =
 					     now_ms() + ENV_GRACE_MS + 60000 };
@@ -279,7 +278,7 @@ Test(env_shared, of_a_snapshot_that_cannot_be_read_all_packs_stay)
 
 /* ------------------------------------------------------------ at the last moment --- */
 
-/* The linker's names for calls that are wrapped. */
+/* Names of the linker for wrapped functions. */
 int __real_env_snapshot_commit(struct object_store *s,
 			       const struct env_snapshot *snap,
 			       const struct object_put_options *opts,
@@ -313,7 +312,7 @@ int __wrap_env_snapshot_commit(struct object_store *s,
 	return error_set(er, EIO, "no answer");
 }
 
-/* The clock that a capture is timed by: each look at it is so much later. */
+/* The wrapped clock for the time limit of captures: each call returns a time `late_s` later. */
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 {
 	static time_t late_s;
@@ -353,7 +352,7 @@ Test(env_shared, a_capture_whose_last_answer_is_lost_is_there)
 	env_snapshot_fini(&is);
 }
 
-/* It may be carried out later. */
+/* If the commit's reply was lost, the commit may still be carried out later. */
 Test(env_shared, a_capture_that_nobody_knows_of_keeps_its_blobs)
 {
 	struct env_snapshot a;
@@ -369,7 +368,8 @@ Test(env_shared, a_capture_that_nobody_knows_of_keeps_its_blobs)
 	cr_expect_eq(n_in(ENV_DATA_FOLDER), 0);
 }
 
-static struct env_snapshot winner; /* another node's, of the same key */
+static struct env_snapshot winner; /* snapshot of the same key by another
+                                    * node */
 
 static void capture_first(void)
 {
@@ -450,7 +450,7 @@ Test(env_shared, a_capture_of_more_than_12_hours_does_not_appear)
 	env_snapshot_fini(&a);
 }
 
-/* Two collections by a node whose clock is a day ahead. */
+/* Collect twice with a clock that is a day ahead. */
 static void collect_ahead(void)
 {
 	for (int i = 0; i < 2; i++) {
@@ -469,7 +469,7 @@ Test(env_shared, a_collector_a_day_ahead_takes_nothing_from_a_capture)
 	before_commit = collect_ahead;
 	a = capture("V=1", false);
 	expect_whole(&a);
-	/* Its objects are of tomorrow for a collector that is right. */
+	/* For a collection with the right clock, the objects are dated tomorrow. */
 	write_big("two", 2);
 	b = capture("V=2", false);
 	(void)collect_at(now_ms() - DAY_MS);
@@ -480,7 +480,7 @@ Test(env_shared, a_collector_a_day_ahead_takes_nothing_from_a_capture)
 	env_snapshot_fini(&b);
 }
 
-/* One lists, the other does all of it, and the first goes on with what it knows. */
+/* A collection makes its list; another runs completely; then the first uses its old list. */
 Test(env_shared, of_two_collectors_at_once_the_late_one_takes_nothing)
 {
 	struct gc_packs late = { .n = 0 };
@@ -497,7 +497,7 @@ Test(env_shared, of_two_collectors_at_once_the_late_one_takes_nothing)
 	cr_assert_eq(n_in(ENV_PACKS_FOLDER), 0);
 	(void)collect(4);
 	cr_assert_eq(n_in("env"), 0);
-	/* The same bytes, since. */
+	/* A new snapshot has the same bytes, and stores the pack again. */
 	b = capture("V=2", false);
 	cr_assert_eq(n_in(ENV_PACKS_FOLDER), 1);
 	cr_assert_eq(gc_packs_collect(&late, store, &gc, &err), 0, "%s",
@@ -562,7 +562,7 @@ Test(env_shared, a_copy_that_fails_takes_nothing_but_its_own)
 	expect_copied();
 	cr_expect_eq(n_copied(ENV_DATA_FOLDER), n_in(ENV_DATA_FOLDER));
 	cr_assert_eq(env_snapshot_remove(other, &copied, &err), 0);
-	/* Its pack is gone; the other store is a folder of this one's. */
+	/* Remove the pack; the store `other` is a folder of `store`, so it is listed there. */
 	cr_assert_eq(object_list(store, "other/" ENV_PACKS_FOLDER, true,
 				 remove_big, NULL, &err),
 		     0);
@@ -598,7 +598,7 @@ Test(env_shared, a_copy_beside_a_collection_loses_nothing)
 	write_big("one", 2);
 	b = capture("V=2", false);
 	cr_assert_eq(env_snapshot_copy(store, other, &b.key.digest, &err), 0);
-	/* One that was cut off left its blobs. */
+	/* The blobs of a copy that was interrupted. */
 	copied = a.key.digest;
 	copy_once();
 	env_object_name(ENV_INDEX_FOLDER, &copied, name);
@@ -646,7 +646,7 @@ static void make_it_anew(struct env_snapshot *s)
 	*s = capture(is_first ? "V=1" : "V=2", true);
 }
 
-/* Of two that have expired the second one is not as it was listed when it is to go. */
+/* Collect two expired snapshots; before the second is removed, `fn` changes it. */
 static void collect_beside(void (*fn)(struct env_snapshot *s))
 {
 	struct env_gc gc = { .now_ms = now_ms() + DAY_MS,
@@ -748,7 +748,7 @@ Test(env_shared, leases_and_notes_go_with_their_environment)
 		put_note(folders[i], &a.key.digest);
 		put_note(folders[i], &gone);
 	}
-	/* Somebody may hold the lease, or wait for it. */
+	/* The lease may still be in use. */
 	(void)collect(0);
 	for (size_t i = 0; i < 4; i++)
 		cr_expect_eq(n_in(folders[i]), 2);
@@ -834,7 +834,7 @@ Test(env_shared,
 	cr_expect_eq(shared_target_check(&t, &a, &err), 0, "%s", err.msg);
 	doom(&packs[1].digest);
 	cr_expect_eq(shared_target_check(&t, &a, &err), -EAGAIN);
-	/* Deleted, and its mark after it. */
+	/* The pack was deleted, and later its mark. */
 	env_object_name(ENV_DOOMED_FOLDER, &packs[1].digest, name);
 	cr_assert_eq(object_delete(store, name, NULL, &err), 0);
 	cr_expect_eq(shared_target_check(&t, &a, &err), 0);
@@ -856,7 +856,7 @@ Test(env_shared, bases_are_those_with_most_in_common)
 
 	write_big("one", 1);
 	s[0] = capture("V=1", false);
-	s[1] = capture("W=2", true); /* shares nothing: no base */
+	s[1] = capture("W=2", true); /* shares no packs, so it is no base */
 	s[2] = capture("V=3", false);
 	cr_assert_eq(env_bases_choose(store, &s[0].key, list, &n, &err), 0);
 	cr_assert_eq(n, 2);

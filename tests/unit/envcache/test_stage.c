@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a restore did is taken back: by itself, or after it was killed. */
+/* Undoing a restore: by the same process, or after it was killed. */
 #include "envcache/stage.h"
 
 #include <criterion/criterion.h>
@@ -27,7 +27,7 @@ static void env_make_new(const struct stage *s)
 	cr_assert_eq(write(fd, "new", 3), 3);
 }
 
-/* A file of the stage gets the place `name`. */
+/* Put a file of the stage at `name`. */
 static void place(struct stage *s, const char *name)
 {
 	env_make_new(s);
@@ -128,7 +128,7 @@ Test(env_stage, takes_all_back)
 	cr_expect(!has_staging());
 }
 
-/* A program that needs it finds the old one or the new one. */
+/* During a replacement, a program always finds the old or the new file. */
 Test(env_stage, has_the_old_file_at_its_place_until_the_new_one_comes)
 {
 	make_base();
@@ -175,7 +175,7 @@ Test(env_stage, keeps_all_after_the_commit)
 	cr_expect(!has_staging());
 }
 
-/* What the snapshot deleted or replaced is there again, by the check that then failed. */
+/* The failed check wrote to places that the snapshot deleted or replaced; the old files return. */
 Test(env_stage, takes_back_what_a_check_has_made_at_its_places)
 {
 	struct stage s;
@@ -193,7 +193,7 @@ Test(env_stage, takes_back_what_a_check_has_made_at_its_places)
 	cr_expect(!has_staging());
 }
 
-/* In a child that is not there any more. */
+/* Change the target in a child process that then dies. */
 static void change_and_die(void)
 {
 	pid_t pid = fork();
@@ -223,7 +223,7 @@ Test(env_stage, of_a_process_that_was_killed_is_taken_back_by_the_next)
 	expect_base();
 }
 
-/* Until the clock of the file system goes on: what is made then is newer. */
+/* Wait until the file system's clock advances, so that later files have a newer time. */
 static void wait_for_tick(void)
 {
 	struct statx was, is;
@@ -242,7 +242,7 @@ static void wait_for_tick(void)
 	}
 }
 
-/* Somebody has installed there after the kill. */
+/* Another program wrote to the target after the kill. */
 Test(env_stage, of_a_process_that_was_killed_takes_nothing_that_came_since)
 {
 	make_base();
@@ -259,7 +259,7 @@ Test(env_stage, of_a_process_that_was_killed_takes_nothing_that_came_since)
 	expect("folder/x", "newer");
 	expect("added", "newer");
 	expect("other", "newer");
-	/* What was in these places is kept for people, and is not put back later. */
+	/* Files from before are kept for people, and are not put back later. */
 	cr_expect(has_staging());
 	env_remove("other");
 	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0, "%s", err.msg);
@@ -267,7 +267,7 @@ Test(env_stage, of_a_process_that_was_killed_takes_nothing_that_came_since)
 	cr_expect(has_staging());
 }
 
-/* The same names as those that an earlier try has moved away. */
+/* The second undo must not reuse names that the interrupted one has used. */
 Test(env_stage, is_taken_back_also_where_that_was_begun_before)
 {
 	AUTO_FREE char *command = NULL;
@@ -306,7 +306,7 @@ Test(env_stage, that_cannot_be_taken_back_is_kept_and_not_gone_on_with)
 
 /* ---------------------------------------------------------------- several targets --- */
 
-/* Change the targets a and b, and die once so much of the commit is done. */
+/* Change the targets a and b, and die after `n_done` steps of the commit. */
 static void change_two_and_die(unsigned int n_done)
 {
 	AUTO_FREE char *a = env_path("a");
@@ -350,7 +350,7 @@ static void recover(const char *which)
 	cr_expect_eq(env_recover(&t, 0, &err), 0, "%s", err.msg);
 }
 
-/* Whichever is looked at first, by whomever. */
+/* Recover both targets in the given order; the order must not matter. */
 static void expect_two(unsigned int n_done, const char *first,
 		       const char *second, const char *want)
 {
@@ -365,7 +365,7 @@ static void expect_two(unsigned int n_done, const char *first,
 	expect("b/file", want);
 	env_remove("a/file");
 	env_remove("b/file");
-	/* Nothing is left in them. */
+	/* The folders are empty now. */
 	env_remove("a");
 	env_remove("b");
 }
@@ -380,7 +380,7 @@ Test(env_stage, of_several_targets_all_are_done_or_none_is)
 	}
 }
 
-/* The log of a stranger's folder is none. */
+/* A log in a folder of another user is ignored. */
 Test(env_stage, of_another_kind_of_folder_is_let_be)
 {
 	AUTO_FREE char *folder = env_path(ENV_STAGING "00");
@@ -441,7 +441,7 @@ Test(env_stage, takes_back_attributes_of_folders_that_stay)
 	cr_expect_eq(fgetxattr(fd, "user.a new", value, sizeof(value)), -1);
 }
 
-/* A record that was cut off was of nothing that happened. */
+/* A record that is cut off belongs to a step that was never done. */
 Test(env_stage, takes_back_whole_records_only)
 {
 	struct stage s;
@@ -474,7 +474,7 @@ Test(env_stage, leads_nowhere_outside_of_the_target)
 	expect_base();
 }
 
-/* Else the one that fails would undo what the other has put there. */
+/* Otherwise a failing restore would undo the other's changes. */
 Test(env_stage, one_at_a_time_has_a_target)
 {
 	struct env_targets t = { .paths = (char *[]){ env_dir }, .n = 1 };

@@ -57,7 +57,7 @@ Test(env_targets, are_not_the_root_and_not_files)
 	cr_expect_eq(env_targets_make(NULL, &t, NULL), -EINVAL);
 }
 
-/* What is below env_dir of the usual ones, a line each. */
+/* List the default targets below env_dir, one per line. */
 static char *usual(const char *path, const char *home)
 {
 	const struct env_usual from = { .root = env_dir,
@@ -156,7 +156,7 @@ Test(env_targets, are_asked_for_where_there_is_no_usual_one)
 
 static unsigned int n_told;
 
-/* Somebody who may write to the folder above puts a link in its place. */
+/* Replace the folder by a link, as a user with rights on the parent folder could. */
 static int swap_first(void *arg, int fd, const char *path, struct error *err)
 {
 	AUTO_FREE char *was = env_path("was");
@@ -194,7 +194,7 @@ Test(env_targets, are_made_where_no_link_leads)
 	cr_expect_eq(mode_of("elsewhere/c"), 0);
 }
 
-/* What is installed there other nodes would not have. */
+/* Files installed on a volume would be missing on other nodes. */
 Test(env_targets, that_nobody_names_are_on_no_volume)
 {
 	const struct env_usual from = { .root = env_dir, .path = "/dev/shm" };
