@@ -15,7 +15,7 @@ static const char passwd[] = "root:x:0:0:root:/root:/bin/sh\n"
 static const char group[] = "root:x:0:\nann:x:1001:\nmore:x:44:bob,ann\n"
 			    "not:x:45:annie\nalso:x:46:ann";
 
-static int find(const char *who, struct bundle_user *u)
+static int find_bundle_user(const char *who, struct bundle_user *u)
 {
 	struct error err = ERROR_INIT;
 
@@ -26,7 +26,7 @@ Test(bundle, runs_as_root_when_the_image_says_nothing)
 {
 	struct bundle_user u;
 
-	cr_assert_eq(find("", &u), 0);
+	cr_assert_eq(find_bundle_user("", &u), 0);
 	cr_expect(u.uid == 0 && u.gid == 0 && u.n_groups == 0);
 	cr_expect_str_eq(u.home, "/root");
 }
@@ -38,7 +38,7 @@ Test(bundle, knows_users_by_name_and_number_with_their_groups)
 	for (size_t i = 0; i < 2; i++) {
 		struct bundle_user u;
 
-		cr_assert_eq(find(who[i], &u), 0);
+		cr_assert_eq(find_bundle_user(who[i], &u), 0);
 		cr_expect(u.uid == 1000 && u.gid == 1001);
 		cr_assert_eq(u.n_groups, 2);
 		cr_expect(u.groups[0] == 44 && u.groups[1] == 46);
@@ -50,9 +50,9 @@ Test(bundle, takes_a_group_that_is_named)
 {
 	struct bundle_user u;
 
-	cr_assert_eq(find("ann:more", &u), 0);
+	cr_assert_eq(find_bundle_user("ann:more", &u), 0);
 	cr_expect(u.uid == 1000 && u.gid == 44 && u.n_groups == 0);
-	cr_assert_eq(find("77:88", &u), 0);
+	cr_assert_eq(find_bundle_user("77:88", &u), 0);
 	cr_expect(u.uid == 77 && u.gid == 88);
 	cr_expect_eq(bundle_user_find("5:6", NULL, NULL, &u, NULL), 0);
 	cr_expect(u.uid == 5 && u.gid == 6);
@@ -62,16 +62,17 @@ Test(bundle, refuses_names_and_numbers_that_are_none)
 {
 	struct bundle_user u;
 
-	cr_expect_eq(find("eve", &u), -ENOENT);
-	cr_expect_eq(find("ann:eve", &u), -ENOENT);
-	cr_expect_eq(find("broken", &u), -ENOENT);
-	cr_expect_eq(find("far", &u), -ENOENT);
-	cr_expect_eq(find("4294967295", &u), -ENOENT);
-	cr_expect_eq(find("99999999999999999999", &u), -ENOENT);
-	cr_expect_eq(find("-1", &u), -ENOENT);
+	cr_expect_eq(find_bundle_user("eve", &u), -ENOENT);
+	cr_expect_eq(find_bundle_user("ann:eve", &u), -ENOENT);
+	cr_expect_eq(find_bundle_user("broken", &u), -ENOENT);
+	cr_expect_eq(find_bundle_user("far", &u), -ENOENT);
+	cr_expect_eq(find_bundle_user("4294967295", &u), -ENOENT);
+	cr_expect_eq(find_bundle_user("99999999999999999999", &u), -ENOENT);
+	cr_expect_eq(find_bundle_user("-1", &u), -ENOENT);
 }
 
-static json_t *make(const char *image, char *const *command, char *const *env)
+static json_t *make_bundle_text(const char *image, char *const *command,
+				char *const *env)
 {
 	struct error err = ERROR_INIT;
 	struct bundle_user user = { .uid = 7, .home = "/h" };
@@ -103,14 +104,14 @@ Test(bundle, starts_entry_point_and_command_or_what_is_given_instead)
 	static const char image[] = "{\"config\":{\"Entrypoint\":[\"/e\"],"
 				    "\"Cmd\":[\"c\"],\"Env\":null}}";
 	char *command[] = { (char[]){ "/other" }, NULL };
-	json_t *all = make(image, NULL, NULL);
+	json_t *all = make_bundle_text(image, NULL, NULL);
 
 	cr_assert_not_null(all);
 	cr_expect_str_eq(text(all, "args", 0), "/e");
 	cr_expect_str_eq(text(all, "args", 1), "c");
 	cr_expect_null(text(all, "args", 2));
 	json_decref(all);
-	all = make(image, command, NULL);
+	all = make_bundle_text(image, command, NULL);
 	cr_assert_not_null(all);
 	cr_expect_str_eq(text(all, "args", 0), "/other");
 	cr_expect_null(text(all, "args", 1));
@@ -121,8 +122,9 @@ Test(bundle, has_one_value_for_each_variable)
 {
 	char *env[] = { (char[]){ "A=3" }, (char[]){ "HOME=/mine" }, NULL };
 	char *command[] = { (char[]){ "x" }, NULL };
-	json_t *all = make("{\"config\":{\"Env\":[\"A=1\",\"AB=2\",\"A=2\"]}}",
-			   command, env);
+	json_t *all = make_bundle_text(
+		"{\"config\":{\"Env\":[\"A=1\",\"AB=2\",\"A=2\"]}}", command,
+		env);
 
 	cr_assert_not_null(all);
 	cr_expect_eq(strncmp(text(all, "env", 0), "PATH=", 5), 0);
@@ -137,7 +139,7 @@ Test(bundle, refuses_what_cannot_be_started)
 {
 	char *bad[] = { (char[]){ "\xff" }, NULL };
 
-	cr_expect_null(make("{\"config\":{}}", NULL, NULL));
-	cr_expect_null(make("{}", NULL, NULL));
-	cr_expect_null(make("{}", bad, NULL));
+	cr_expect_null(make_bundle_text("{\"config\":{}}", NULL, NULL));
+	cr_expect_null(make_bundle_text("{}", NULL, NULL));
+	cr_expect_null(make_bundle_text("{}", bad, NULL));
 }

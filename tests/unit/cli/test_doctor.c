@@ -7,7 +7,7 @@
 
 TestSuite(doctor, .timeout = 120);
 
-static struct containerd_config scan(const char *text)
+static struct containerd_config scan_config_text(const char *text)
 {
 	struct containerd_config c = { .proxy = false };
 
@@ -17,15 +17,15 @@ static struct containerd_config scan(const char *text)
 
 Test(doctor, sees_all_that_a_good_configuration_says)
 {
-	struct containerd_config c =
-		scan("version = 2\n"
-		     "[proxy_plugins]\n"
-		     "  [proxy_plugins.'bootseer'] # ours\n"
-		     "    type = \"snapshot\"\n"
-		     "    address=\"/run/x.sock\"\n"
-		     "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n"
-		     "\tsnapshotter   =\t\"bootseer\"\n"
-		     "\tdisable_snapshot_annotations = false");
+	struct containerd_config c = scan_config_text(
+		"version = 2\n"
+		"[proxy_plugins]\n"
+		"  [proxy_plugins.'bootseer'] # ours\n"
+		"    type = \"snapshot\"\n"
+		"    address=\"/run/x.sock\"\n"
+		"[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n"
+		"\tsnapshotter   =\t\"bootseer\"\n"
+		"\tdisable_snapshot_annotations = false");
 
 	cr_expect(c.proxy && c.used && c.by_default && c.labels);
 	cr_expect_str_eq(c.address, "/run/x.sock");
@@ -34,24 +34,24 @@ Test(doctor, sees_all_that_a_good_configuration_says)
 Test(doctor, sees_what_the_plugin_is_said_to_be_able_to)
 {
 	struct containerd_config c =
-		scan("version = 3\n"
-		     "[proxy_plugins.bootseer]\n"
-		     "capabilities = ['remap-ids', \"rebase\"]\n"
-		     "[plugins.'io.containerd.cri.v1.images']\n"
-		     "discard_unpacked_layers = true\n");
+		scan_config_text("version = 3\n"
+				 "[proxy_plugins.bootseer]\n"
+				 "capabilities = ['remap-ids', \"rebase\"]\n"
+				 "[plugins.'io.containerd.cri.v1.images']\n"
+				 "discard_unpacked_layers = true\n");
 
 	cr_expect(c.rebase && c.remap_ids && c.discards);
-	c = scan("version = 3\n"
-		 "[proxy_plugins.other]\n"
-		 "capabilities = ['remap-ids', 'rebase']\n"
-		 "[plugins.'io.containerd.cri.v1.images']\n"
-		 "discard_unpacked_layers = false\n");
+	c = scan_config_text("version = 3\n"
+			     "[proxy_plugins.other]\n"
+			     "capabilities = ['remap-ids', 'rebase']\n"
+			     "[plugins.'io.containerd.cri.v1.images']\n"
+			     "discard_unpacked_layers = false\n");
 	cr_expect(!c.rebase && !c.remap_ids && !c.discards);
 }
 
 Test(doctor, sees_where_registries_are_described_and_the_old_way_of_it)
 {
-	struct containerd_config c = scan(
+	struct containerd_config c = scan_config_text(
 		"version = 2\n"
 		"[plugins.\"io.containerd.grpc.v1.cri\".registry]\n"
 		"  config_path = \"/a:/b\"\n"
@@ -60,26 +60,27 @@ Test(doctor, sees_where_registries_are_described_and_the_old_way_of_it)
 
 	cr_expect_str_eq(c.config_path, "/a:/b");
 	cr_expect_not(c.has_old_hosts);
-	c = scan(
+	c = scan_config_text(
 		"version = 3\n"
 		"[plugins.'io.containerd.cri.v1.images'.registry.mirrors.'docker.io']\n"
 		"endpoint = ['https://m']\n");
 	cr_expect_str_eq(c.config_path, "");
 	cr_expect(c.has_old_hosts);
-	c = scan("version = 2\n[plugins.\"io.containerd.grpc.v1.cri\""
-		 ".registry.configs.\"a:5000\".tls]\n");
+	c = scan_config_text(
+		"version = 2\n[plugins.\"io.containerd.grpc.v1.cri\""
+		".registry.configs.\"a:5000\".tls]\n");
 	cr_expect(c.has_old_hosts);
 }
 
 Test(doctor, takes_no_comment_for_a_setting)
 {
-	struct containerd_config c =
-		scan("#[proxy_plugins.bootseer]\n"
-		     "# snapshotter = \"bootseer\"\n"
-		     "[proxy_plugins.other] # [proxy_plugins.bootseer]\n"
-		     "address = \"/run/other.sock\"\n"
-		     "snapshotter = \"overlayfs\" # \"bootseer\"\n"
-		     "disable_snapshot_annotations = true # = false\n");
+	struct containerd_config c = scan_config_text(
+		"#[proxy_plugins.bootseer]\n"
+		"# snapshotter = \"bootseer\"\n"
+		"[proxy_plugins.other] # [proxy_plugins.bootseer]\n"
+		"address = \"/run/other.sock\"\n"
+		"snapshotter = \"overlayfs\" # \"bootseer\"\n"
+		"disable_snapshot_annotations = true # = false\n");
 
 	cr_expect(!c.proxy && !c.used && !c.labels);
 	cr_expect_str_eq(c.address, "");
@@ -97,13 +98,13 @@ static const char proxy_3[] = "[plugins.'io.containerd.cri.v1.images']\n"
 			      "disable_snapshot_annotations = false\n";
 
 /* Does a file that begins with `version` have CRI's snapshotter in `section`? */
-static bool reads(const char *version, const char *section)
+static bool is_section_read(const char *version, const char *section)
 {
 	char text[512];
 	struct containerd_config c;
 
 	snprintf(text, sizeof(text), "%s%s", version, section);
-	c = scan(text);
+	c = scan_config_text(text);
 	cr_expect_eq(c.used, c.labels);
 	cr_expect_neq(c.used, c.misplaced);
 	return c.used;
@@ -111,19 +112,20 @@ static bool reads(const char *version, const char *section)
 
 Test(doctor, reads_the_section_of_the_files_version_alone)
 {
-	cr_expect(reads("", proxy_1) && reads("version = 1\n", proxy_1));
-	cr_expect(reads("version = 2\n", proxy_2));
-	cr_expect(reads("version = 3\n", proxy_3));
-	cr_expect(reads("version = 4\n", proxy_3));
-	cr_expect(!reads("version = 3\n", proxy_2));
-	cr_expect(!reads("version = 2\n", proxy_3));
-	cr_expect(!reads("version = 2\n", proxy_1));
-	cr_expect(!reads("", proxy_2));
+	cr_expect(is_section_read("", proxy_1) &&
+		  is_section_read("version = 1\n", proxy_1));
+	cr_expect(is_section_read("version = 2\n", proxy_2));
+	cr_expect(is_section_read("version = 3\n", proxy_3));
+	cr_expect(is_section_read("version = 4\n", proxy_3));
+	cr_expect(!is_section_read("version = 3\n", proxy_2));
+	cr_expect(!is_section_read("version = 2\n", proxy_3));
+	cr_expect(!is_section_read("version = 2\n", proxy_1));
+	cr_expect(!is_section_read("", proxy_2));
 }
 
 Test(doctor, reads_dotted_keys_and_snapshotters_of_a_runtime)
 {
-	struct containerd_config c = scan(
+	struct containerd_config c = scan_config_text(
 		"version=3\n"
 		"plugins.\"io.containerd.cri.v1.images\".snapshotter = 'bootseer'\n"
 		"proxy_plugins.bootseer.address = '/a'\n"
@@ -131,17 +133,19 @@ Test(doctor, reads_dotted_keys_and_snapshotters_of_a_runtime)
 
 	cr_expect(c.used && c.proxy && c.cri_off);
 	cr_expect_str_eq(c.address, "/a");
-	c = scan("version = 2\n[plugins.\"io.containerd.grpc.v1.cri\""
-		 ".containerd.runtimes.runc]\nsnapshotter = \"bootseer\"\n");
+	c = scan_config_text(
+		"version = 2\n[plugins.\"io.containerd.grpc.v1.cri\""
+		".containerd.runtimes.runc]\nsnapshotter = \"bootseer\"\n");
 	cr_expect(c.used && !c.by_default);
-	c = scan("version = 2\n[other]\nsnapshotter = \"bootseer\"\n");
+	c = scan_config_text(
+		"version = 2\n[other]\nsnapshotter = \"bootseer\"\n");
 	cr_expect(!c.used && !c.misplaced);
 }
 
 Test(doctor, lists_imports)
 {
-	struct containerd_config c =
-		scan("imports = [\"/etc/containerd/conf.d/*.toml\", '/b']\n");
+	struct containerd_config c = scan_config_text(
+		"imports = [\"/etc/containerd/conf.d/*.toml\", '/b']\n");
 
 	cr_assert_eq(c.n_imports, 2);
 	cr_expect_str_eq(c.imports[0], "/etc/containerd/conf.d/*.toml");
@@ -150,7 +154,7 @@ Test(doctor, lists_imports)
 
 Test(doctor, survives_lines_that_are_cut_short)
 {
-	struct containerd_config c = scan(
+	struct containerd_config c = scan_config_text(
 		"address\naddress =\naddress = \"\nimports = [\"a\nsnapshotter"
 		"\n[\n[proxy_plugins.bootseer]\naddress = \"");
 

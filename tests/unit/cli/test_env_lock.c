@@ -32,18 +32,18 @@ static void note_wait(void *arg)
 static char *site_paths[] = { (char[]){ "/opt/none/site" } };
 static const struct env_targets site = { .paths = site_paths, .n = 1 };
 
-static int take(const struct env_targets *t, int *fd)
+static int take_lock_now(const struct env_targets *t, int *fd)
 {
 	return env_lock_take(t, 0, note_wait, NULL, fd, NULL);
 }
 
 /* Take the lock in a process that is not our ancestor, and send what it passes to its commands. */
-static void hold(int out)
+static void hold_target_lock(int out)
 {
 	const char *passed;
 	int fd;
 
-	if (take(&site, &fd) != 0 || fd < 0)
+	if (take_lock_now(&site, &fd) != 0 || fd < 0)
 		_exit(EXIT_FAILURE);
 	env_lock_pass(fd, getpid());
 	passed = getenv(ENV_LOCK_VARIABLE);
@@ -68,7 +68,7 @@ static void start_holder(char passed[80])
 	cr_assert_eq(pipe(fds), 0);
 	holder = fork();
 	if (holder == 0)
-		hold(fds[1]);
+		hold_target_lock(fds[1]);
 	(void)close(fds[1]);
 	cr_assert_gt(read(fds[0], passed, 80), 0);
 	(void)close(fds[0]);
@@ -85,7 +85,7 @@ static void tear_down(void)
 	cr_expect_eq(fs_remove_tree(dir, NULL), 0);
 }
 
-static void be_other(void)
+static void become_other_user(void)
 {
 	if (geteuid() == 0)
 		cr_assert_eq(seteuid(OTHER), 0);
@@ -97,16 +97,16 @@ Test(env_lock, who_is_run_by_the_one_that_has_it_does_not_wait, .init = set_up,
 	char passed[80];
 	int fd = 0;
 
-	be_other();
+	become_other_user();
 	start_holder(passed);
-	cr_expect_eq(take(&site, &fd), -EBUSY);
+	cr_expect_eq(take_lock_now(&site, &fd), -EBUSY);
 	cr_expect_eq(n_waits, 1);
 	/* A variable left over from a process that has ended does not count. */
 	cr_assert_eq(setenv(ENV_LOCK_VARIABLE, "1:1:1", 1), 0);
-	cr_expect_eq(take(&site, &fd), -EBUSY);
+	cr_expect_eq(take_lock_now(&site, &fd), -EBUSY);
 	cr_expect_eq(n_waits, 2);
 	cr_assert_eq(setenv(ENV_LOCK_VARIABLE, passed, 1), 0);
-	cr_expect_eq(take(&site, &fd), 0);
+	cr_expect_eq(take_lock_now(&site, &fd), 0);
 	cr_expect_eq(fd, -1);
 	cr_expect_eq(n_waits, 2);
 }
@@ -119,8 +119,8 @@ Test(env_lock, the_command_is_told_of_it, .init = set_up, .fini = tear_down)
 		       NULL };
 	int fd = -1, status;
 
-	be_other();
-	cr_assert_eq(take(&site, &fd), 0);
+	become_other_user();
+	cr_assert_eq(take_lock_now(&site, &fd), 0);
 	cr_assert_geq(fd, 0);
 	cr_assert_eq(env_child_run(sh, fd, NULL, &status, NULL, NULL), 0);
 	cr_expect_eq(WEXITSTATUS(status), 3);
@@ -129,7 +129,7 @@ Test(env_lock, the_command_is_told_of_it, .init = set_up, .fini = tear_down)
 }
 
 /* In its own process, as LeakSanitizer has to see that process's threads at its end. */
-static void take_elsewhere(void)
+static void take_in_other_namespace(void)
 {
 	int fd = 0, rc = unshare(CLONE_NEWPID), status = 1;
 	pid_t pid = rc == 0 ? fork() : -1;
@@ -137,7 +137,7 @@ static void take_elsewhere(void)
 	if (pid == 0) {
 		rc = seteuid(OTHER);
 		if (rc == 0)
-			rc = take(&site, &fd);
+			rc = take_lock_now(&site, &fd);
 		_exit(rc == 0 && fd == -1 && n_waits == 0 ? 0 : 1);
 	}
 	_exit(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0
@@ -159,7 +159,7 @@ Test(env_lock, in_another_pid_namespace_nobody_waits, .init = set_up,
 	cr_assert_eq(seteuid(0), 0);
 	pid = fork();
 	if (pid == 0)
-		take_elsewhere();
+		take_in_other_namespace();
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_expect_eq(status, 0);
 }
@@ -182,12 +182,12 @@ Test(env_lock, a_target_is_not_had_with_one_that_lies_in_it_or_around_it,
 	};
 	char passed[80];
 
-	be_other();
+	become_other_user();
 	start_holder(passed);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char *paths[] = { (char *)(uintptr_t)rows[i].path };
 		const struct env_targets t = { .paths = paths, .n = 1 };
-		int fd = -1, rc = take(&t, &fd);
+		int fd = -1, rc = take_lock_now(&t, &fd);
 
 		cr_expect_eq(rc, rows[i].is_free ? 0 : -EBUSY, "%s: %d",
 			     rows[i].path, rc);

@@ -7,7 +7,7 @@
 
 TestSuite(explain, .timeout = 60);
 
-static json_t *parse(const char *json)
+static json_t *parse_starts(const char *json)
 {
 	json_t *j = json_loads(json, 0, NULL);
 
@@ -17,7 +17,7 @@ static json_t *parse(const char *json)
 
 static void expect_verdict(const char *starts, const char *begin)
 {
-	json_t *j = parse(starts);
+	json_t *j = parse_starts(starts);
 	const char *text = explain_verdict(j);
 
 	cr_expect(strncmp(text, begin, strlen(begin)) == 0, "%s:\n%s", starts,
@@ -113,7 +113,7 @@ static void expect_found(const json_t *status, const char *ref, int at)
 
 Test(explain, an_image_is_found_by_its_names_and_digests)
 {
-	json_t *s = parse(status_text);
+	json_t *s = parse_starts(status_text);
 
 	expect_found(s, "h/app:1", 0);
 	expect_found(s, "docker://h/app:1", 0);
@@ -140,7 +140,7 @@ static const char *reason(const json_t *status, const char *ref)
 
 Test(explain, an_untrusted_image_has_its_reason)
 {
-	json_t *s = parse(status_text), *none = parse("{}");
+	json_t *s = parse_starts(status_text), *none = parse_starts("{}");
 
 	cr_expect_str_eq(reason(s, "h/bad"), "nobody signed it");
 	cr_expect_str_eq(reason(s, "docker://h/bad:latest"),

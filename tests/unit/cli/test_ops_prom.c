@@ -7,14 +7,14 @@
 
 #include "cli/ops_prom.h"
 
-static void be_elsewhere(void)
+static void set_other_time_zone(void)
 {
 	/* Times are UTC, whatever the local time zone is. */
 	(void)setenv("TZ", "America/Los_Angeles", 1);
 	tzset();
 }
 
-TestSuite(ops_prom, .init = be_elsewhere, .timeout = 60);
+TestSuite(ops_prom, .init = set_other_time_zone, .timeout = 60);
 
 Test(ops_prom, reads_times_of_each_form)
 {

@@ -9,7 +9,7 @@
 TestSuite(start_gantt, .timeout = 60);
 
 /* Draw with 20 columns of bar, the minimum; the caller owns the text. */
-static char *draw(const char *json, int columns)
+static char *draw_start(const char *json, int columns)
 {
 	json_t *start = json_loads(json, 0, NULL);
 	char *text = NULL;
@@ -34,7 +34,7 @@ static void expect_has(const char *text, const char *part)
 
 Test(start_gantt, a_stage_has_its_letter_where_it_ran)
 {
-	char *text = draw(
+	char *text = draw_start(
 		"{\"duration_s\":100," STAGES ",\"nodes\":[{\"node\":\"n1\","
 		"\"busy_s\":60,\"straggler\":true,\"runs\":["
 		"{\"stage\":\"image\",\"top\":true,\"at_s\":0,\"duration_s\":49},"
@@ -50,7 +50,7 @@ Test(start_gantt, a_stage_has_its_letter_where_it_ran)
 
 Test(start_gantt, a_run_without_an_end_is_marked_and_nothing_lies_outside)
 {
-	char *text = draw(
+	char *text = draw_start(
 		"{\"duration_s\":10," STAGES ",\"nodes\":[{\"node\":\"n1\","
 		"\"busy_s\":1,\"straggler\":false,\"runs\":["
 		"{\"stage\":\"env\",\"top\":true,\"open\":true,\"at_s\":5,"
@@ -65,12 +65,12 @@ Test(start_gantt, a_run_without_an_end_is_marked_and_nothing_lies_outside)
 
 Test(start_gantt, a_run_that_failed_is_marked)
 {
-	char *text = draw("{\"duration_s\":10," STAGES
-			  ",\"nodes\":[{\"node\":\"n1\","
-			  "\"busy_s\":9,\"straggler\":false,\"runs\":["
-			  "{\"stage\":\"env\",\"top\":true,\"at_s\":0,"
-			  "\"duration_s\":4.9,\"status\":137}]}]}",
-			  0);
+	char *text = draw_start("{\"duration_s\":10," STAGES
+				",\"nodes\":[{\"node\":\"n1\","
+				"\"busy_s\":9,\"straggler\":false,\"runs\":["
+				"{\"stage\":\"env\",\"top\":true,\"at_s\":0,"
+				"\"duration_s\":4.9,\"status\":137}]}]}",
+				0);
 
 	expect_has(text, "!!!!!!!!!!..........\n");
 	free(text);
@@ -78,10 +78,11 @@ Test(start_gantt, a_run_that_failed_is_marked)
 
 Test(start_gantt, a_start_that_took_no_time_is_drawn)
 {
-	char *text = draw("{\"duration_s\":0," STAGES ",\"nodes\":["
-			  "{\"node\":\"n1\",\"runs\":[{\"stage\":\"env\","
-			  "\"top\":true,\"at_s\":1,\"duration_s\":1}]},{}]}",
-			  0);
+	char *text =
+		draw_start("{\"duration_s\":0," STAGES ",\"nodes\":["
+			   "{\"node\":\"n1\",\"runs\":[{\"stage\":\"env\","
+			   "\"top\":true,\"at_s\":1,\"duration_s\":1}]},{}]}",
+			   0);
 
 	expect_has(text, "n1        0.0 s   B...................\n");
 	expect_has(text, "?         0.0 s   ....................\n");
@@ -90,10 +91,11 @@ Test(start_gantt, a_start_that_took_no_time_is_drawn)
 
 Test(start_gantt, a_strangers_name_moves_no_cursor_and_has_its_width)
 {
-	char *text = draw("{\"duration_s\":1,\"stages\":[],\"nodes\":["
-			  "{\"node\":\"a\\u001b[2Jb\\n\"},{\"node\":"
-			  "\"0123456789012345678901234567890123456789\"}]}",
-			  80);
+	char *text =
+		draw_start("{\"duration_s\":1,\"stages\":[],\"nodes\":["
+			   "{\"node\":\"a\\u001b[2Jb\\n\"},{\"node\":"
+			   "\"0123456789012345678901234567890123456789\"}]}",
+			   80);
 
 	cr_expect_null(strchr(text, '\033'));
 	expect_has(text, "a?[2Jb?");

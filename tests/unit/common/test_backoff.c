@@ -42,14 +42,14 @@ Test(backoff, the_servers_wish_is_the_least)
 	}
 }
 
-static enum pace_level stop(struct pace *p)
+static enum pace_level always_stop(struct pace *p)
 {
 	return PACE_STOP;
 }
 
 Test(backoff, a_wait_lasts_until_its_time_or_until_it_is_not_wanted)
 {
-	struct pace unwanted = { .level = stop };
+	struct pace unwanted = { .level = always_stop };
 	int64_t until = clock_now_ns() + 20 * NS_PER_MS;
 
 	cr_expect_eq(backoff_wait(until, NULL), 0);

@@ -6,12 +6,12 @@
 
 static bool is_short;
 
-static void *allocate(size_t n)
+static void *allocate_with_failures(size_t n)
 {
 	return is_short ? NULL : malloc(n);
 }
 
-#define uthash_malloc(n) allocate(n)
+#define uthash_malloc(n) allocate_with_failures(n)
 #include "common/hash.h"
 
 TestSuite(hash, .timeout = 120);

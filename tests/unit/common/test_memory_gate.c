@@ -17,7 +17,7 @@ static struct memory_gate gate;
 static struct error err;
 static atomic_int n_has;
 
-static void *take_six(void *arg)
+static void *take_six_bytes(void *arg)
 {
 	cr_expect_eq(memory_claim_take(arg, 6, LONG_NS, NULL), 0);
 	(void)atomic_fetch_add(&n_has, 1);
@@ -55,7 +55,7 @@ Test(memory_gate, who_waits_has_it_when_it_is_given_back)
 
 	memory_gate_init(&gate, 10, 10);
 	for (int i = 0; i < 2; i++)
-		cr_assert_eq(pthread_create(&threads[i], NULL, take_six,
+		cr_assert_eq(pthread_create(&threads[i], NULL, take_six_bytes,
 					    &claims[i]),
 			     0);
 	while (atomic_load(&n_has) < 1)
@@ -111,7 +111,7 @@ Test(memory_gate, nobody_waits_for_what_is_not_wanted_any_more)
 }
 
 /* Report `n` bytes in one second. */
-static int second(struct memory_claim *c, uint64_t n)
+static int report_second(struct memory_claim *c, uint64_t n)
 {
 	return memory_claim_came(c, n, NS_PER_S, &err);
 }
@@ -124,17 +124,17 @@ Test(memory_gate, a_slow_one_gives_way_when_others_wait)
 	int rc = 0;
 
 	memory_gate_init(&gate, 10, 10);
-	cr_expect_eq(second(&slow, 0), 0);
+	cr_expect_eq(report_second(&slow, 0), 0);
 	cr_assert_eq(memory_claim_take(&slow, 6, 0, &err), 0);
 	cr_assert_eq(memory_claim_take(&quick, 2, 0, &err), 0);
 	/* A slow claim is fine while no other thread waits. */
 	for (int i = 0; i < 30; i++)
-		cr_expect_eq(second(&slow, 1000), 0);
-	cr_assert_eq(pthread_create(&thread, NULL, take_six, &waits), 0);
+		cr_expect_eq(report_second(&slow, 1000), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, take_six_bytes, &waits), 0);
 	while (rc == 0) {
-		cr_expect_eq(second(&quick, MEMORY_LEAST_RATE), 0);
+		cr_expect_eq(report_second(&quick, MEMORY_LEAST_RATE), 0);
 		/* The thread has to start waiting first. */
-		if (second(&slow, 1000) == -EBUSY)
+		if (report_second(&slow, 1000) == -EBUSY)
 			rc = -EBUSY;
 		unit_pause();
 	}

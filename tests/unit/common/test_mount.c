@@ -12,7 +12,7 @@
 
 TestSuite(mount, .timeout = 240);
 
-static int say_seven(void *arg, struct error *err)
+static int return_seven(void *arg, struct error *err)
 {
 	return 7;
 }
@@ -30,16 +30,17 @@ Test(mount, whoever_waits_for_the_lock_of_an_image_gives_up)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	cr_assert_geq(fd, 0);
 	cr_assert_eq(fcntl(fd, F_OFD_SETLK, &l), 0);
-	cr_expect_eq(mount_isolated(dir, 6, say_seven, NULL, &err), 7);
-	cr_expect_eq(mount_isolated(dir, 5, say_seven, NULL, &err), -ETIMEDOUT);
+	cr_expect_eq(mount_isolated(dir, 6, return_seven, NULL, &err), 7);
+	cr_expect_eq(mount_isolated(dir, 5, return_seven, NULL, &err),
+		     -ETIMEDOUT);
 	cr_expect(strstr(err.msg, "mount.lock'"), "%s", err.msg);
 	(void)close(fd);
-	cr_expect_eq(mount_isolated(dir, 5, say_seven, NULL, &err), 7);
+	cr_expect_eq(mount_isolated(dir, 5, return_seven, NULL, &err), 7);
 	cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
 }
 
 /* Do at once what the alarm would do later, so that the test need not wait. */
-static int hang(void *arg, struct error *err)
+static int raise_alarm_now(void *arg, struct error *err)
 {
 	unsigned int left = alarm(0);
 
@@ -55,10 +56,10 @@ Test(mount, a_mount_that_never_ends_is_given_up_and_keeps_no_lock)
 	struct error err = ERROR_INIT;
 
 	cr_assert_not_null(mkdtemp(dir));
-	cr_expect_eq(mount_isolated(dir, 5, hang, NULL, &err), -ETIMEDOUT, "%s",
-		     err.msg);
+	cr_expect_eq(mount_isolated(dir, 5, raise_alarm_now, NULL, &err),
+		     -ETIMEDOUT, "%s", err.msg);
 	cr_expect(strstr(err.msg, "took over 300 s"), "%s", err.msg);
-	cr_expect_eq(mount_isolated(dir, 5, say_seven, NULL, &err), 7);
+	cr_expect_eq(mount_isolated(dir, 5, return_seven, NULL, &err), 7);
 	cr_expect_eq(fs_remove_tree(dir, &err), 0, "%s", err.msg);
 }
 

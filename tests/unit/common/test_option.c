@@ -339,7 +339,7 @@ static const struct option_program status = {
 	.options = options,
 };
 
-static char *complete(const char *typed)
+static char *completion_text(const char *typed)
 {
 	static const struct option_program *const all[] = { &convert, &status,
 							    NULL };
@@ -367,9 +367,9 @@ static char *complete(const char *typed)
 
 Test(option, bash_completes_commands_and_their_options)
 {
-	AUTO_FREE char *first = complete("prog");
-	AUTO_FREE char *second = complete("prog image");
-	AUTO_FREE char *third = complete("prog image convert");
+	AUTO_FREE char *first = completion_text("prog");
+	AUTO_FREE char *second = completion_text("prog image");
+	AUTO_FREE char *third = completion_text("prog image convert");
 
 	cr_expect_str_eq(first, "image node\n");
 	cr_expect_str_eq(second, "convert\n");

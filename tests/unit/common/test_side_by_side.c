@@ -11,7 +11,7 @@
 
 TestSuite(side_by_side, .timeout = 60);
 
-static int count(void *arg, unsigned int index, struct error *err)
+static int count_index(void *arg, unsigned int index, struct error *err)
 {
 	atomic_uint *calls = arg;
 
@@ -27,7 +27,8 @@ Test(side_by_side, calls_with_each_index_once)
 		atomic_uint calls[SIDES_MAX + 1] = { 0 };
 		struct error err = ERROR_INIT;
 
-		cr_expect_eq(side_by_side(numbers[i], count, calls, &err), 0);
+		cr_expect_eq(side_by_side(numbers[i], count_index, calls, &err),
+			     0);
 		for (unsigned int k = 0; k <= SIDES_MAX; k++)
 			cr_expect_eq(calls[k], k < numbers[i],
 				     "%u of %u: %u times", k, numbers[i],
@@ -40,7 +41,8 @@ Test(side_by_side, has_a_bound)
 	atomic_uint calls[SIDES_MAX + 1] = { 0 };
 	struct error err = ERROR_INIT;
 
-	cr_expect_eq(side_by_side(SIDES_MAX + 1, count, calls, &err), -EINVAL);
+	cr_expect_eq(side_by_side(SIDES_MAX + 1, count_index, calls, &err),
+		     -EINVAL);
 	cr_expect_eq(err.code, EINVAL);
 	cr_expect_eq(calls[0], 0);
 }
@@ -66,7 +68,7 @@ struct order {
 	unsigned int fails; /* index of the failing call; UINT_MAX: all fail */
 };
 
-static int fail(void *arg, unsigned int index, struct error *err)
+static int fail_chosen_call(void *arg, unsigned int index, struct error *err)
 {
 	struct order *o = arg;
 
@@ -84,7 +86,7 @@ Test(side_by_side, tells_of_a_failure_when_all_are_done)
 		char want[32];
 
 		(void)snprintf(want, sizeof(want), "number %u", i);
-		cr_expect_eq(side_by_side(9, fail, &o, &err),
+		cr_expect_eq(side_by_side(9, fail_chosen_call, &o, &err),
 			     i % 2 ? -EIO : -ENOSPC);
 		cr_expect_str_eq(err.msg, want);
 		cr_expect_eq(o.calls, 9);
@@ -98,7 +100,7 @@ Test(side_by_side, code_and_message_are_of_the_same_one)
 		struct order o = { .fails = UINT_MAX };
 		struct error err = ERROR_INIT;
 		unsigned int number = 99;
-		int rc = side_by_side(8, fail, &o, &err);
+		int rc = side_by_side(8, fail_chosen_call, &o, &err);
 
 		cr_assert_eq(sscanf(err.msg, "number %u", &number), 1);
 		cr_expect_lt(number, 8);
@@ -111,5 +113,5 @@ Test(side_by_side, needs_nobody_who_wants_the_message)
 {
 	struct order o = { .fails = 3 };
 
-	cr_expect_eq(side_by_side(5, fail, &o, NULL), -EIO);
+	cr_expect_eq(side_by_side(5, fail_chosen_call, &o, NULL), -EIO);
 }

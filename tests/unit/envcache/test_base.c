@@ -38,7 +38,7 @@ static void make_snapshot(struct env_snapshot *ret)
 }
 
 /* Begin a check, and wait for its end. */
-static struct base_look *look_at(const struct env_snapshot *snap)
+static struct base_look *check_base_now(const struct env_snapshot *snap)
 {
 	static struct base_look l;
 
@@ -60,13 +60,13 @@ Test(env_base, a_look_is_believed_for_a_second_and_no_longer)
 
 	env_write("file", "1");
 	make_snapshot(&snap);
-	l = look_at(&snap);
+	l = check_base_now(&snap);
 	env_write("file", "another");
 	cr_expect_eq(base_look_end(l, &err), 0, "%s", err.msg);
 	env_write("file", "1");
 	env_key_fini(&snap.key);
 	make_snapshot(&snap);
-	l = look_at(&snap);
+	l = check_base_now(&snap);
 	env_write("file", "another");
 	__atomic_store_n(&ahead_s, 2, __ATOMIC_SEQ_CST);
 	cr_expect_eq(base_look_end(l, &err), -ESTALE);
@@ -84,9 +84,9 @@ Test(env_base, what_a_look_saw_is_said_and_one_that_was_not_begun_is_taken)
 	make_snapshot(&snap);
 	cr_expect_eq(base_look_end(&not_begun, &err), 0, "%s", err.msg);
 	env_write("file", "another");
-	cr_expect_eq(base_look_end(look_at(&snap), &err), -ESTALE);
+	cr_expect_eq(base_look_end(check_base_now(&snap), &err), -ESTALE);
 	cr_expect(err.msg[0]);
 	cr_expect_eq(base_look_end(&not_begun, NULL), -ESTALE);
-	base_look_drop(look_at(&snap));
+	base_look_drop(check_base_now(&snap));
 	env_key_fini(&snap.key);
 }

@@ -15,8 +15,8 @@
 TestSuite(env_changes, .init = env_setup, .fini = env_teardown, .timeout = 60);
 
 /* The changes between the scans `before` and `after`. */
-static struct changes find(const struct env_scan *before,
-			   const struct env_scan *after)
+static struct changes find_test_changes(const struct env_scan *before,
+					const struct env_scan *after)
 {
 	struct error err = ERROR_INIT;
 	struct changes c;
@@ -27,7 +27,7 @@ static struct changes find(const struct env_scan *before,
 }
 
 /* The inode in the tree for a path below the target, or NULL. */
-static struct inode *in_tree(const struct changes *c, const char *path)
+static struct inode *find_tree_inode(const struct changes *c, const char *path)
 {
 	AUTO_FREE char *whole = env_path(path);
 	struct inode *i = tree_root(c->tree);
@@ -53,7 +53,7 @@ Test(env_changes, are_nothing_when_nothing_changed)
 	before = env_look();
 	after = env_look();
 	cr_expect(env_scan_is_same(before, after));
-	c = find(before, after);
+	c = find_test_changes(before, after);
 	cr_expect_eq(c.n_changed, 0);
 	cr_expect_eq(c.n_deleted, 0);
 	cr_expect_eq(tree_n_inodes(c.tree), 1);
@@ -89,15 +89,15 @@ Test(env_changes, are_what_is_new_differs_or_went)
 	env_write("a", "new");
 	cr_assert_eq(link(a, b), 0);
 	after = env_look();
-	c = find(before, after);
-	cr_expect(change_is_whiteout(in_tree(&c, "gone")));
-	cr_expect(change_is_whiteout(in_tree(&c, "d")));
-	cr_expect_null(in_tree(&c, "d/below"));
-	cr_expect(S_ISREG(in_tree(&c, "kind")->mode));
-	cr_expect_null(in_tree(&c, "kept"));
-	cr_assert_not_null(in_tree(&c, "a"));
-	cr_expect_eq(in_tree(&c, "a"), in_tree(&c, "b"));
-	cr_expect_eq(in_tree(&c, "a")->nlink, 2);
+	c = find_test_changes(before, after);
+	cr_expect(change_is_whiteout(find_tree_inode(&c, "gone")));
+	cr_expect(change_is_whiteout(find_tree_inode(&c, "d")));
+	cr_expect_null(find_tree_inode(&c, "d/below"));
+	cr_expect(S_ISREG(find_tree_inode(&c, "kind")->mode));
+	cr_expect_null(find_tree_inode(&c, "kept"));
+	cr_assert_not_null(find_tree_inode(&c, "a"));
+	cr_expect_eq(find_tree_inode(&c, "a"), find_tree_inode(&c, "b"));
+	cr_expect_eq(find_tree_inode(&c, "a")->nlink, 2);
 	cr_expect_eq(c.n_files, 2, "a file of two names is read once");
 	cr_expect_eq(c.n_deleted, 2);
 	changes_fini(&c);
@@ -123,9 +123,9 @@ Test(env_changes, see_another_content_behind_the_same_times)
 		e->ctime_ns = after->entries[i].ctime_ns;
 		cr_expect(e->has_content == S_ISREG(e->mode));
 	}
-	c = find(before, after);
-	cr_expect_not_null(in_tree(&c, "a"));
-	cr_expect_null(in_tree(&c, "b"));
+	c = find_test_changes(before, after);
+	cr_expect_not_null(find_tree_inode(&c, "a"));
+	cr_expect_null(find_tree_inode(&c, "b"));
 	changes_fini(&c);
 }
 

@@ -50,8 +50,8 @@ static void teardown(void)
 TestSuite(env_diff, .init = setup, .fini = teardown, .timeout = 60);
 
 /* Capture the target's present state as a snapshot, with `before` as its base. */
-static struct env_snapshot capture(const struct env_scan *before,
-				   const char *value)
+static struct env_snapshot capture_target(const struct env_scan *before,
+					  const char *value)
 {
 	char word[] = "pip";
 	char *command[] = { word, NULL };
@@ -79,7 +79,8 @@ struct told {
 	char text[4096]; /* a line for each reported difference */
 };
 
-static int note(void *arg, const struct env_difference *d, struct error *err)
+static int note_difference_line(void *arg, const struct env_difference *d,
+				struct error *err)
 {
 	struct told *t = arg;
 	size_t n = strlen(t->text);
@@ -103,8 +104,9 @@ static struct told *diff(const struct env_snapshot *a,
 	struct error err = ERROR_INIT;
 
 	cr_assert_not_null(t);
-	t->diff =
-		(struct env_diff){ .no_times = no_times, .fn = note, .arg = t };
+	t->diff = (struct env_diff){ .no_times = no_times,
+				     .fn = note_difference_line,
+				     .arg = t };
 	cr_assert_eq(env_diff(store, a, b, &t->diff, &err), 0, "%s", err.msg);
 	return t;
 }
@@ -160,7 +162,7 @@ Test(env_diff, is_nothing_of_a_snapshot_with_itself)
 
 	env_write("a", "1");
 	env_mkdir("d");
-	a = capture(before, "V=1");
+	a = capture_target(before, "V=1");
 	t = diff(&a, &a, false);
 	cr_expect_str_eq(t->text, "");
 	cr_expect_eq(t->diff.n_added + t->diff.n_removed + t->diff.n_changed,
@@ -196,7 +198,7 @@ Test(env_diff, tells_what_was_added_removed_and_changed)
 	cr_assert_eq(setxattr(attr, "user.y", "1", 1, 0), 0);
 	set_time("link", 1000);
 	set_time("text", 1000);
-	a = capture(before, "V=1");
+	a = capture_target(before, "V=1");
 
 	cr_assert_eq(fs_remove_tree(gone, NULL), 0);
 	cr_assert_eq(unlink(kind), 0);
@@ -213,7 +215,7 @@ Test(env_diff, tells_what_was_added_removed_and_changed)
 	cr_assert_eq(chown(mode, 12, 34), 0);
 	cr_assert_eq(unlink(two), 0);
 	env_write("two", "1");
-	b = capture(before, "V=2");
+	b = capture_target(before, "V=2");
 	t = diff(&a, &b, true);
 	cr_expect_str_eq(t->text, "~/attr 64 user.x user.z\n"
 				  "-/gone 0\n"
@@ -242,9 +244,9 @@ Test(env_diff, counts_times_unless_told_not_to)
 
 	env_write("a", "1");
 	set_time("a", 1000);
-	a = capture(before, "V=1");
+	a = capture_target(before, "V=1");
 	set_time("a", 1001);
-	b = capture(before, "V=2");
+	b = capture_target(before, "V=2");
 	t = diff(&a, &b, false);
 	cr_expect_str_eq(t->text, "~/a 16\n");
 	without = diff(&a, &b, true);
@@ -264,9 +266,9 @@ Test(env_diff, tells_a_deletion_from_nothing)
 	env_write("old", "1");
 	before = env_look();
 	env_write("new", "1");
-	a = capture(before, "V=1");
+	a = capture_target(before, "V=1");
 	cr_assert_eq(unlink(old), 0);
-	b = capture(before, "V=2");
+	b = capture_target(before, "V=2");
 	t = diff(&a, &b, true);
 	cr_expect_str_eq(t->text, "+/old 0\n");
 	same = diff(&b, &b, true);
@@ -283,9 +285,9 @@ Test(env_diff, fetches_nothing_of_what_digests_answer)
 
 	write_big("kept", 5u << 20, 1);
 	write_big("other", 150000, 2); /* is a block */
-	a = capture(before, "V=1");
+	a = capture_target(before, "V=1");
 	write_big("other", 150000, 3); /* is a block */
-	b = capture(before, "V=2");
+	b = capture_target(before, "V=2");
 	remove_packs(store_dir);
 	t = diff(&a, &b, true);
 	cr_expect_str_eq(t->text, "~/other 2\n");
@@ -308,9 +310,9 @@ Test(env_diff, fetches_blocks_of_several_files_and_tells_which_differs)
 		(void)snprintf(name, sizeof(name), "f%u", i);
 		write_big(name, 9000, i);
 	}
-	a = capture(before, "V=1");
+	a = capture_target(before, "V=1");
 	write_big("f5", 9000, 77);
-	b = capture(before, "V=2");
+	b = capture_target(before, "V=2");
 	t = diff(&a, &b, true);
 	cr_expect_str_eq(t->text, "~/f5 2\n");
 	cr_expect_gt(t->diff.fetched, 0);
@@ -335,12 +337,12 @@ Test(env_diff, reads_holes_as_zeros)
 
 	env_write("sparse", "");
 	cr_assert_eq(truncate(path, 1 << 20), 0);
-	a = capture(before, "V=1");
+	a = capture_target(before, "V=1");
 	f = fopen(path, "w");
 	cr_assert_not_null(f);
 	cr_assert_eq(fwrite(zeros, 1 << 20, 1, f), 1);
 	cr_assert_eq(fclose(f), 0);
-	b = capture(before, "V=2");
+	b = capture_target(before, "V=2");
 	t = diff(&a, &b, true);
 	cr_expect_str_eq(t->text, "");
 	f = fopen(path, "r+");
@@ -348,7 +350,7 @@ Test(env_diff, reads_holes_as_zeros)
 	cr_assert_eq(fseek(f, 777777, SEEK_SET), 0);
 	cr_assert_eq(fputc('x', f), 'x');
 	cr_assert_eq(fclose(f), 0);
-	c = capture(before, "V=3");
+	c = capture_target(before, "V=3");
 	other = diff(&a, &c, true);
 	cr_expect_str_eq(other->text, "~/sparse 2\n");
 	env_snapshot_fini(&a);

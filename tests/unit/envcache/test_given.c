@@ -53,13 +53,13 @@ static const struct block_source_ops store_ops = {
 };
 
 /* Positions in the device are those in the pack, with a gap after the third block. */
-static uint64_t place(size_t k)
+static uint64_t device_offset(size_t k)
 {
 	return (k + (k > 2)) * SIZE;
 }
 
-static int give(struct env_giver *g, const struct env_range *ranges, size_t n,
-		void *buf, struct error *e)
+static int give_counted(struct env_giver *g, const struct env_range *ranges,
+			size_t n, void *buf, struct error *e)
 {
 	struct two *t = container_of(g, struct two, giver);
 	char *to = buf;
@@ -71,7 +71,7 @@ static int give(struct env_giver *g, const struct env_range *ranges, size_t n,
 		for (uint64_t at = 0; at < ranges[i].len; at += SIZE) {
 			size_t k = 0;
 
-			while (place(k) != ranges[i].off + at)
+			while (device_offset(k) != ranges[i].off + at)
 				k++;
 			memcpy(to, t->data[k], SIZE);
 			if ((int)k == t->wrong)
@@ -93,17 +93,19 @@ static int take(struct block_sink *sink, size_t index, const void *data,
 	return 0;
 }
 
-static void make(struct two *t)
+static void make_two_sources(struct two *t)
 {
-	*t = (struct two){ .store.ops = &store_ops,
-			   .giver = { .meta = -1, .map = -1, .give = give },
-			   .fails_at = SIZE_MAX,
-			   .refuses_at = SIZE_MAX,
-			   .wrong = -1,
-			   .sink.put = take };
+	*t = (struct two){
+		.store.ops = &store_ops,
+		.giver = { .meta = -1, .map = -1, .give = give_counted },
+		.fails_at = SIZE_MAX,
+		.refuses_at = SIZE_MAX,
+		.wrong = -1,
+		.sink.put = take
+	};
 	for (size_t k = 0; k < N; k++) {
 		memset(t->data[k], (int)k + 1, SIZE);
-		t->blocks[k] = (struct block){ .voff = place(k),
+		t->blocks[k] = (struct block){ .voff = device_offset(k),
 					       .poff = k * SIZE,
 					       .usize = SIZE,
 					       .csize = SIZE,
@@ -151,7 +153,7 @@ Test(env_given, blocks_are_not_read_of_the_store)
 {
 	struct two t;
 
-	make(&t);
+	make_two_sources(&t);
 	expect_whole(&t);
 	cr_expect_eq(t.n_stored, 0);
 	cr_expect_eq(t.n_opened, 0, "nor asked for anything");
@@ -165,7 +167,7 @@ Test(env_given, a_wrong_block_and_what_follows_it_are_the_stores)
 {
 	struct two t;
 
-	make(&t);
+	make_two_sources(&t);
 	t.wrong = 4;
 	expect_whole(&t);
 	cr_expect_eq(t.n_stored, N - 4);
@@ -177,7 +179,7 @@ Test(env_given, one_that_fails_is_asked_no_more)
 {
 	struct two t;
 
-	make(&t);
+	make_two_sources(&t);
 	t.fails_at = 0;
 	expect_whole(&t);
 	cr_expect_eq(t.n_stored, N);
@@ -193,7 +195,7 @@ Test(env_given, what_the_reader_refuses_is_not_asked_of_the_store)
 {
 	struct two t;
 
-	make(&t);
+	make_two_sources(&t);
 	t.refuses_at = 2;
 	cr_expect_eq(read_all(&t), -ENOSPC);
 	cr_expect_eq(t.n_stored, 0);

@@ -10,7 +10,7 @@
 
 TestSuite(env_index, .init = env_setup, .fini = env_teardown, .timeout = 60);
 
-static struct env_snapshot make(void)
+static struct env_snapshot make_indexed_snapshot(void)
 {
 	char *given[] = { env_dir, NULL };
 	struct env_snapshot s = { .key = env_some_key(),
@@ -27,7 +27,7 @@ static struct env_snapshot make(void)
 	return s;
 }
 
-static struct buf encode(const struct env_snapshot *s)
+static struct buf encode_index_text(const struct env_snapshot *s)
 {
 	struct error err = ERROR_INIT;
 	struct buf text = BUF_INIT;
@@ -38,8 +38,8 @@ static struct buf encode(const struct env_snapshot *s)
 
 Test(env_index, is_read_as_it_was_written)
 {
-	struct env_snapshot s = make(), back;
-	AUTO_BUF text = encode(&s);
+	struct env_snapshot s = make_indexed_snapshot(), back;
+	AUTO_BUF text = encode_index_text(&s);
 	struct error err = ERROR_INIT;
 
 	cr_assert_eq(env_index_decode(text.data, text.len, &back, &err), 0,
@@ -62,7 +62,7 @@ Test(env_index, is_read_as_it_was_written)
 
 Test(env_index, says_whether_packs_are_others_too)
 {
-	struct env_snapshot s = make(), back;
+	struct env_snapshot s = make_indexed_snapshot(), back;
 	struct error err = ERROR_INIT;
 
 	for (unsigned int i = 0; i < 4; i++) {
@@ -72,7 +72,7 @@ Test(env_index, says_whether_packs_are_others_too)
 		s.is_shared = i % 2;
 		s.key.form = 1 + i / 2;
 		cr_assert_eq(env_key_finish(&s.key, NULL), 0);
-		text = encode(&s);
+		text = encode_index_text(&s);
 		/* The version differs, so that a program that does not know shared packs refuses
 		 * the index. */
 		(void)snprintf(version, sizeof(version), "\"version\":%u",
@@ -89,8 +89,8 @@ Test(env_index, says_whether_packs_are_others_too)
 
 Test(env_index, has_no_value_that_may_be_secret)
 {
-	struct env_snapshot s = make();
-	AUTO_BUF text = encode(&s);
+	struct env_snapshot s = make_indexed_snapshot();
+	AUTO_BUF text = encode_index_text(&s);
 
 	cr_expect_null(strstr(text.data, "secret"));
 	cr_expect_null(strstr(text.data, "\"12\""));
@@ -118,8 +118,8 @@ Test(env_index, with_any_part_changed_is_refused)
 		{ "\"items\":[", "\"items\":[7," },
 		{ "{", "[" },
 	};
-	struct env_snapshot s = make(), back;
-	AUTO_BUF text = encode(&s);
+	struct env_snapshot s = make_indexed_snapshot(), back;
+	AUTO_BUF text = encode_index_text(&s);
 
 	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
 		const char *at = strstr(text.data, changes[i][0]);

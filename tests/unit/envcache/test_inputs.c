@@ -34,7 +34,7 @@ static void tear_down(void)
 
 TestSuite(env_inputs, .init = set_up, .fini = tear_down, .timeout = 60);
 
-static void put(const char *path, const char *text)
+static void put_file_text(const char *path, const char *text)
 {
 	FILE *f = fopen(path, "w");
 
@@ -45,8 +45,8 @@ static void put(const char *path, const char *text)
 
 static char *environment[8];
 
-static struct env_inputs gather(const char *const *command, char *const *made,
-				bool reads_script)
+static struct env_inputs gather_inputs(const char *const *command,
+				       char *const *made, bool reads_script)
 {
 	const struct env_inputs_from from = {
 		.command = (char *const *)(uintptr_t)command,
@@ -65,8 +65,8 @@ static struct env_inputs gather(const char *const *command, char *const *made,
 
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
-static void expect(const struct env_inputs *in, const char *kind,
-		   const char *names)
+static void expect_item_names(const struct env_inputs *in, const char *kind,
+			      const char *names)
 {
 	char found[1000] = "";
 
@@ -80,7 +80,7 @@ static void expect(const struct env_inputs *in, const char *kind,
 
 static struct digest digest_for(const char *const *command)
 {
-	struct env_inputs in = gather(command, NULL, false);
+	struct env_inputs in = gather_inputs(command, NULL, false);
 	const struct env_spec spec = {
 		.command = (char *const *)(uintptr_t)command, .inputs = &in
 	};
@@ -102,9 +102,9 @@ static bool changes_key(const char *const *command, const char *path)
 {
 	struct digest before, after;
 
-	put(path, "a==1\n");
+	put_file_text(path, "a==1\n");
 	before = digest_for(command);
-	put(path, "a==2\n");
+	put_file_text(path, "a==2\n");
 	after = digest_for(command);
 	return !digest_equal(&before, &after);
 }
@@ -128,27 +128,30 @@ Test(env_inputs, are_what_those_include)
 	struct env_inputs in;
 
 	cr_assert_eq(mkdir("req", 0755), 0);
-	put("setup.sh", "#!/bin/bash\n# -r no.txt\nset -e\n"
-			"pip install -r req/all.txt \\\n  -c \"req/c.txt\" "
-			">log 2>&1\n. ./env.sh\n");
-	put("env.sh", "uv pip install --requirements=last.txt\n");
-	put("req/all.txt", "-r more.txt\n--constraint more2.txt\nx==1\n");
-	put("req/more.txt", "-r all.txt\n");
-	put("req/more2.txt", "");
-	put("req/c.txt", "");
-	put("last.txt", "");
-	put("log", "");
-	put("no.txt", "");
-	put("e.yml", "dependencies:\n  - pip:\n    - -r no.txt\n");
-	in = gather(WORDS("bash", "setup.sh"), NULL, false);
-	expect(&in, "file",
-	       "setup.sh req/all.txt req/c.txt ./env.sh req/more.txt "
-	       "req/more2.txt last.txt ");
+	put_file_text("setup.sh",
+		      "#!/bin/bash\n# -r no.txt\nset -e\n"
+		      "pip install -r req/all.txt \\\n  -c \"req/c.txt\" "
+		      ">log 2>&1\n. ./env.sh\n");
+	put_file_text("env.sh", "uv pip install --requirements=last.txt\n");
+	put_file_text("req/all.txt",
+		      "-r more.txt\n--constraint more2.txt\nx==1\n");
+	put_file_text("req/more.txt", "-r all.txt\n");
+	put_file_text("req/more2.txt", "");
+	put_file_text("req/c.txt", "");
+	put_file_text("last.txt", "");
+	put_file_text("log", "");
+	put_file_text("no.txt", "");
+	put_file_text("e.yml", "dependencies:\n  - pip:\n    - -r no.txt\n");
+	in = gather_inputs(WORDS("bash", "setup.sh"), NULL, false);
+	expect_item_names(
+		&in, "file",
+		"setup.sh req/all.txt req/c.txt ./env.sh req/more.txt "
+		"req/more2.txt last.txt ");
 	cr_expect_eq(in.n_unknown, 0, "%s", in.n_unknown ? in.unknown[0] : "");
 	env_inputs_fini(&in);
-	in = gather(WORDS("conda", "env", "create", "-f", "e.yml"), NULL,
-		    false);
-	expect(&in, "file", "e.yml no.txt ");
+	in = gather_inputs(WORDS("conda", "env", "create", "-f", "e.yml"), NULL,
+			   false);
+	expect_item_names(&in, "file", "e.yml no.txt ");
 	env_inputs_fini(&in);
 }
 
@@ -159,12 +162,14 @@ Test(env_inputs, are_no_files_of_the_target_the_node_or_the_kernel)
 	struct env_inputs in;
 
 	env_write("made", "x");
-	put("word", "");
-	put("setup.sh", "echo word >log; [ -e word ] || cp /etc/hosts none\n"
-			"cat /etc/hostname /proc/cpuinfo /etc/hosts\n");
-	in = gather(WORDS("/bin/sh", "setup.sh", in_target, "/proc/cpuinfo"),
-		    NULL, false);
-	expect(&in, "file", "/bin/sh setup.sh ");
+	put_file_text("word", "");
+	put_file_text("setup.sh",
+		      "echo word >log; [ -e word ] || cp /etc/hosts none\n"
+		      "cat /etc/hostname /proc/cpuinfo /etc/hosts\n");
+	in = gather_inputs(WORDS("/bin/sh", "setup.sh", in_target,
+				 "/proc/cpuinfo"),
+			   NULL, false);
+	expect_item_names(&in, "file", "/bin/sh setup.sh ");
 	env_inputs_fini(&in);
 }
 
@@ -176,25 +181,25 @@ Test(env_inputs, are_not_what_the_command_makes_itself)
 	char **made, **fewer;
 	const char *unwritten;
 
-	put("req.txt", "x");
-	put("out", "x");
-	before = gather(command, NULL, false);
-	put("pip.log", "done");
-	after = gather(command, NULL, false);
+	put_file_text("req.txt", "x");
+	put_file_text("out", "x");
+	before = gather_inputs(command, NULL, false);
+	put_file_text("pip.log", "done");
+	after = gather_inputs(command, NULL, false);
 	cr_assert_eq(env_inputs_made(&before, &after, NULL, &made, &unwritten,
 				     NULL),
 		     1);
 	cr_expect_null(unwritten);
 	cr_expect_str_eq(made[0], "pip.log");
 	cr_expect_null(made[1]);
-	later = gather(command, made, false);
-	expect(&later, "file", "req.txt ");
+	later = gather_inputs(command, made, false);
+	expect_item_names(&later, "file", "req.txt ");
 	env_inputs_fini(&before);
 	env_inputs_fini(&after);
 	/* While each run writes pip.log it stays in the list; in a run that does not write it, it
 	 * is an input. */
-	put("pip.log", "done again");
-	after = gather(command, made, false);
+	put_file_text("pip.log", "done again");
+	after = gather_inputs(command, made, false);
 	cr_expect_eq(env_inputs_made(&later, &after, made, &fewer, &unwritten,
 				     NULL),
 		     0);
@@ -216,22 +221,23 @@ Test(env_inputs, are_lock_files_and_settings_of_the_package_manager_alone)
 {
 	struct env_inputs in;
 
-	put("pyproject.toml", "");
-	put("uv.lock", "");
-	put("package.json", "");
-	in = gather(WORDS("uv", "sync"), NULL, false);
-	expect(&in, "config", "pyproject.toml uv.lock ");
+	put_file_text("pyproject.toml", "");
+	put_file_text("uv.lock", "");
+	put_file_text("package.json", "");
+	in = gather_inputs(WORDS("uv", "sync"), NULL, false);
+	expect_item_names(&in, "config", "pyproject.toml uv.lock ");
 	env_inputs_fini(&in);
-	in = gather(WORDS("sh", "-c", "cd x && npm ci"), NULL, false);
-	expect(&in, "config", "package.json ");
+	in = gather_inputs(WORDS("sh", "-c", "cd x && npm ci"), NULL, false);
+	expect_item_names(&in, "config", "package.json ");
 	env_inputs_fini(&in);
 	/* Settings for all users; renewed tokens in them do not change the key. */
 	cr_assert_eq(mkdir("etc", 0755), 0);
-	put("etc/pip.conf", "[global]\nindex-url = https://u:one@h/simple\n");
+	put_file_text("etc/pip.conf",
+		      "[global]\nindex-url = https://u:one@h/simple\n");
 	cr_expect(digest_for(WORDS("pip3.11", "x")).b[0] ==
 		  digest_for(WORDS("pip3.11", "x")).b[0]);
-	in = gather(WORDS("pip3.11", "x"), NULL, false);
-	expect(&in, "config", "/etc/pip.conf ");
+	in = gather_inputs(WORDS("pip3.11", "x"), NULL, false);
+	expect_item_names(&in, "config", "/etc/pip.conf ");
 	env_inputs_fini(&in);
 }
 
@@ -276,14 +282,14 @@ Test(env_inputs, are_variables_that_package_managers_obey_without_logins)
 		cr_expect(!digest_equal(&d, &none), "%s", inputs[i]);
 	}
 	environment[0] = (char *)(uintptr_t) "PIP_INDEX_URL=https://u:one@h/s";
-	in = gather(WORDS("pip"), NULL, false);
+	in = gather_inputs(WORDS("pip"), NULL, false);
 	cr_assert_eq(in.n, 1);
 	cr_expect_str_eq(in.items[0].shown, "https://h/s");
 	env_inputs_fini(&in);
 	/* A file named by a variable is an input with its content. */
-	put("c.txt", "x==1");
+	put_file_text("c.txt", "x==1");
 	a = digest_with("PIP_CONSTRAINT=c.txt");
-	put("c.txt", "x==2");
+	put_file_text("c.txt", "x==2");
 	b = digest_with("PIP_CONSTRAINT=c.txt");
 	cr_expect(!digest_equal(&a, &b));
 }
@@ -301,21 +307,21 @@ static void put_device(const char *name, const char *class, const char *vendor,
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		(void)snprintf(path, sizeof(path), "sys/bus/pci/devices/%s/%s",
 			       name, rows[i][0]);
-		put(path, rows[i][1]);
+		put_file_text(path, rows[i][1]);
 	}
 }
 
 Test(env_inputs, are_types_of_gpus_and_not_how_many_or_where_they_are)
 {
-	struct env_inputs in = gather(WORDS("pip"), NULL, false);
+	struct env_inputs in = gather_inputs(WORDS("pip"), NULL, false);
 
-	expect(&in, "gpu", "");
+	expect_item_names(&in, "gpu", "");
 	env_inputs_fini(&in);
 	put_device("0000:00:01.0", "0x030000\n", "0x1a03\n", "0x2000\n");
 	put_device("0000:00:02.0", "0x030200\n", "0x10de\n", "0x2330\n");
 	put_device("0000:00:03.0", "0x030200\n", "0x10de\n", "0x2330\n");
 	put_device("0000:00:04.0", "0x020000\n", "0x10de\n", "0x1111\n");
-	in = gather(WORDS("pip"), NULL, false);
+	in = gather_inputs(WORDS("pip"), NULL, false);
 	cr_assert_eq(in.n, 1);
 	cr_expect_str_eq(in.items[0].kind, "gpu");
 	cr_expect_str_eq(in.items[0].shown, "10de:2330");
@@ -325,7 +331,7 @@ Test(env_inputs, are_types_of_gpus_and_not_how_many_or_where_they_are)
 static void expect_unknown(const char *const *command, bool reads_script,
 			   const char *want)
 {
-	struct env_inputs in = gather(command, NULL, reads_script);
+	struct env_inputs in = gather_inputs(command, NULL, reads_script);
 	const char *is = in.n_unknown ? in.unknown[0] : "";
 
 	cr_expect(in.n_unknown == (*want != '\0') && strstr(is, want),
@@ -338,7 +344,7 @@ Test(env_inputs, that_nobody_can_tell_are_named)
 {
 #define HEX40 "0123456789abcdef0123456789abcdef01234567"
 	cr_assert_eq(mkdir("conf", 0755), 0);
-	put("r.txt", "x @ https://h/x.whl\n-i https://h/simple\n");
+	put_file_text("r.txt", "x @ https://h/x.whl\n-i https://h/simple\n");
 	expect_unknown(WORDS("sh", "-c", "cat x | bash"), false,
 		       "what is piped to 'bash'");
 	expect_unknown(WORDS("pip", "install", "https://u:secret@h/x.whl"),
@@ -370,15 +376,15 @@ Test(env_inputs, that_are_too_large_are_looked_at_in_part)
 	const char *const *command = WORDS("tar", "-xf", "big.tar");
 	struct env_inputs a, b;
 
-	put("big.tar", "x");
+	put_file_text("big.tar", "x");
 	cr_assert_eq(truncate("big.tar", (off_t)ENV_INPUT_BYTES + 4096), 0);
-	a = gather(command, NULL, false);
-	expect(&a, "file", "big.tar ");
+	a = gather_inputs(command, NULL, false);
+	expect_item_names(&a, "file", "big.tar ");
 	cr_expect_eq(a.n_unknown, 1);
 	cr_expect(strstr(a.unknown[0], "most of 'big.tar'"));
-	put("big.tar", "y");
+	put_file_text("big.tar", "y");
 	cr_assert_eq(truncate("big.tar", (off_t)ENV_INPUT_BYTES + 4096), 0);
-	b = gather(command, NULL, false);
+	b = gather_inputs(command, NULL, false);
 	cr_expect(!digest_equal(&a.items[0].value, &b.items[0].value));
 	env_inputs_fini(&a);
 	env_inputs_fini(&b);
@@ -390,11 +396,11 @@ Test(env_inputs, that_are_small_are_read_whole_beside_large_ones)
 					       "/d", NULL };
 	struct env_inputs in;
 
-	put("big.tar", "x");
+	put_file_text("big.tar", "x");
 	cr_assert_eq(truncate("big.tar", (off_t)ENV_INPUT_BYTES), 0);
-	put("req.txt", "a==1\n");
-	in = gather(command, NULL, false);
-	expect(&in, "file", "big.tar req.txt ");
+	put_file_text("req.txt", "a==1\n");
+	in = gather_inputs(command, NULL, false);
+	expect_item_names(&in, "file", "big.tar req.txt ");
 	cr_expect_eq(in.n_unknown, 0);
 	env_inputs_fini(&in);
 }
@@ -405,8 +411,8 @@ Test(env_inputs, end_where_a_shell_is_told_without_end)
 
 	environment[0] = (char[]){ "A=sh -c \"$A\"" };
 	environment[1] = NULL;
-	in = gather(WORDS("sh", "-c", "sh -c \"$A\""), NULL, false);
-	expect(&in, "variable", "A ");
+	in = gather_inputs(WORDS("sh", "-c", "sh -c \"$A\""), NULL, false);
+	expect_item_names(&in, "variable", "A ");
 	cr_expect_eq(in.n_unknown, 1);
 	env_inputs_fini(&in);
 	environment[0] = NULL;
@@ -416,8 +422,10 @@ Test(env_inputs, end_where_a_shell_is_told_without_end)
 Test(env_inputs, are_files_of_the_folders_that_the_command_goes_to)
 {
 	cr_assert_eq(fs_mkdir_p("app/sub", 0755, NULL), 0);
-	put("app/setup.sh", "cd \"$(dirname \"$0\")\"\ncd sub; uv sync\n");
-	put("go.sh", "pushd app\nsource ./env.sh\npython3 ../build.py\n");
+	put_file_text("app/setup.sh",
+		      "cd \"$(dirname \"$0\")\"\ncd sub; uv sync\n");
+	put_file_text("go.sh",
+		      "pushd app\nsource ./env.sh\npython3 ../build.py\n");
 	cr_expect(changes_key(WORDS("sh", "-c", "cd app && pip install -r r"),
 			      "app/r"));
 	cr_expect(changes_key(WORDS("bash", "go.sh"), "app/env.sh"));
@@ -457,7 +465,7 @@ Test(env_inputs, are_files_of_the_system_also_where_a_script_names_them)
 	cr_assert_eq(chdir(folder), 0);
 	is_in_script = changes_key(WORDS("./setup.sh"), "setup.sh");
 	cr_assert_eq(chdir(work), 0);
-	put("in.sh", text);
+	put_file_text("in.sh", text);
 	is_in_file = changes_key(WORDS("bash", "in.sh"), list);
 	lock = fs_join(folder, "uv.lock");
 	is_in_lock =
@@ -472,10 +480,11 @@ Test(env_inputs, are_files_of_the_system_also_where_a_script_names_them)
 Test(env_inputs, are_files_of_folders_that_are_named_after_the_script)
 {
 	cr_assert_eq(mkdir("app", 0755), 0);
-	put("setup.sh", "cat \"$1/pkgs.txt\" | xargs apt-get install -y\n");
+	put_file_text("setup.sh",
+		      "cat \"$1/pkgs.txt\" | xargs apt-get install -y\n");
 	cr_expect(
 		changes_key(WORDS("bash", "setup.sh", "app"), "app/pkgs.txt"));
-	put("in.sh", "bash setup.sh\ncd app\n");
+	put_file_text("in.sh", "bash setup.sh\ncd app\n");
 	cr_expect(changes_key(WORDS("bash", "in.sh"), "app/pkgs.txt"));
 }
 
@@ -502,7 +511,7 @@ Test(env_inputs, that_are_urls_are_known_behind_options_of_indexes_alone)
 		"npm ci --registry https://h/x",
 	};
 
-	put("l.txt", "llama-index==1\nhttps://h/x\n");
+	put_file_text("l.txt", "llama-index==1\nhttps://h/x\n");
 	expect_unknown(WORDS("pip", "install", "-r", "l.txt"), false,
 		       "what 'https://h/x' has");
 	expect_unknown(WORDS("wget", "https://h/profile:x"), false,
@@ -534,7 +543,7 @@ Test(env_inputs, that_are_folders_are_named_in_scripts)
 
 	cr_assert_eq(mkdir("pkg", 0755), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		put("s.sh", rows[i][0]);
+		put_file_text("s.sh", rows[i][0]);
 		expect_unknown(WORDS("bash", "s.sh"), false, rows[i][1]);
 	}
 	/* "/" is the working folder of a container when none was chosen. */
@@ -599,7 +608,8 @@ Test(env_inputs, are_files_by_pattern_url_and_redirection)
 
 	cr_assert_eq(fs_mkdir_p("w/app", 0755, NULL), 0);
 	cr_assert_gt(asprintf(&url, "file://%s/w/x.whl", work), 0);
-	put("l.txt", "./w/x.whl ; python_version > '3'\n-e ./w/app\n");
+	put_file_text("l.txt",
+		      "./w/x.whl ; python_version > '3'\n-e ./w/app\n");
 	cr_expect(changes_key(WORDS("pip", "install", url), "w/x.whl"));
 	cr_expect(changes_key(WORDS("pip", "install", "./w/x.whl[all]"),
 			      "w/x.whl"));
@@ -620,11 +630,12 @@ Test(env_inputs, are_files_by_pattern_url_and_redirection)
 		       "what is in the folder './w/app'");
 	*strrchr(url, '/') = '\0';
 	expect_unknown(WORDS("pip", "install", url), false, "what is in the");
-	put("e.sh", "true\n");
+	put_file_text("e.sh", "true\n");
 	expect_unknown(WORDS("sh", "-c", ". ./e.sh"), false, "");
 }
 
-static bool counts_in(const char *name, const char *value, const char *text)
+static bool is_variable_in_key(const char *name, const char *value,
+			       const char *text)
 {
 	struct digest none, is;
 	AUTO_FREE char *variable = NULL;
@@ -644,9 +655,9 @@ Test(env_inputs, are_files_of_any_command_and_part_of_a_word)
 	static const char own[] = "pip install -r \"$(dirname \"$0\")/r\"\n";
 
 	cr_assert_eq(mkdir("app", 0755), 0);
-	put("app/own.sh", own);
-	put("app/var.sh", "D=$(pwd)\n. \"$D/env\"\n");
-	put("in.sh", "pip install ./app\n");
+	put_file_text("app/own.sh", own);
+	put_file_text("app/var.sh", "D=$(pwd)\n. \"$D/env\"\n");
+	put_file_text("in.sh", "pip install ./app\n");
 	cr_expect(
 		changes_key(WORDS("sh", "-c", "grep -v x r | xargs pip"), "r"));
 	cr_expect(changes_key(WORDS("sh", "-c", "spack install -f s.json"),
@@ -675,15 +686,20 @@ Test(env_inputs, are_files_of_any_command_and_part_of_a_word)
  * node would make its own environment. */
 Test(env_inputs, are_variables_in_words_of_what_installs)
 {
-	cr_expect(counts_in("VERSION", "1.2", "pip install x==$VERSION"));
-	cr_expect(counts_in("VERSION", "1.2",
-			    "python3 -m pip install \"x==${VERSION:-3}\""));
-	cr_expect(counts_in("VERSION", "1", "apt-get install -y x=$VERSION"));
-	cr_expect(!counts_in("VERSION", "1.2", "echo $VERSION"));
-	cr_expect(!counts_in("SITE", "/opt/x", "pip install --target $SITE x"));
-	cr_expect(
-		!counts_in("LOCAL_RANK", "3", "pip install x --r$LOCAL_RANK"));
-	cr_expect(!counts_in("API_TOKEN", "s", "pip install x --t=$API_TOKEN"));
+	cr_expect(is_variable_in_key("VERSION", "1.2",
+				     "pip install x==$VERSION"));
+	cr_expect(is_variable_in_key(
+		"VERSION", "1.2",
+		"python3 -m pip install \"x==${VERSION:-3}\""));
+	cr_expect(is_variable_in_key("VERSION", "1",
+				     "apt-get install -y x=$VERSION"));
+	cr_expect(!is_variable_in_key("VERSION", "1.2", "echo $VERSION"));
+	cr_expect(!is_variable_in_key("SITE", "/opt/x",
+				      "pip install --target $SITE x"));
+	cr_expect(!is_variable_in_key("LOCAL_RANK", "3",
+				      "pip install x --r$LOCAL_RANK"));
+	cr_expect(!is_variable_in_key("API_TOKEN", "s",
+				      "pip install x --t=$API_TOKEN"));
 }
 
 Test(env_inputs, are_not_what_is_removed_or_asked_for)
@@ -691,13 +707,14 @@ Test(env_inputs, are_not_what_is_removed_or_asked_for)
 	struct env_inputs in;
 
 	cr_assert_eq(mkdir("old", 0755), 0);
-	put("names", "x");
-	put("ready", "x");
-	in = gather(WORDS("sh", "-c",
-			  "rm -r ./old; rm -r $X; [ -e ready ] || touch ready; "
-			  "sort -r names; echo ready | tee ready; head -c 9"),
-		    NULL, false);
-	expect(&in, "file", "names ");
+	put_file_text("names", "x");
+	put_file_text("ready", "x");
+	in = gather_inputs(
+		WORDS("sh", "-c",
+		      "rm -r ./old; rm -r $X; [ -e ready ] || touch ready; "
+		      "sort -r names; echo ready | tee ready; head -c 9"),
+		NULL, false);
+	expect_item_names(&in, "file", "names ");
 	cr_expect_eq(in.n_unknown, 0);
 	env_inputs_fini(&in);
 }
@@ -706,11 +723,12 @@ Test(env_inputs, have_names_that_an_index_can_keep)
 {
 	struct env_inputs in;
 
-	put("a\351", "x");
-	put("\303\251", "x");
-	in = gather(WORDS("cp", "a\351", "\303\251", "a\351", "/nowhere"), NULL,
-		    false);
-	expect(&in, "file", "a\\xe9 \303\251 ");
+	put_file_text("a\351", "x");
+	put_file_text("\303\251", "x");
+	in = gather_inputs(WORDS("cp", "a\351", "\303\251", "a\351",
+				 "/nowhere"),
+			   NULL, false);
+	expect_item_names(&in, "file", "a\\xe9 \303\251 ");
 	env_inputs_fini(&in);
 }
 

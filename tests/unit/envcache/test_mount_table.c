@@ -7,7 +7,8 @@
 
 TestSuite(mount_table, .timeout = 60);
 
-static bool parse(const char *text, char line[512], struct mount_row *ret)
+static bool parse_row_copy(const char *text, char line[512],
+			   struct mount_row *ret)
 {
 	(void)snprintf(line, 512, "%s", text);
 	return mount_row_parse(line, ret);
@@ -18,11 +19,12 @@ Test(mount_table, takes_an_overlay_apart)
 	char line[512];
 	struct mount_row row;
 
-	cr_assert(parse("101 95 0:42 / /opt/my\\040site rw,relatime shared:7 "
-			"master:1 - overlay bootseer-env:ab "
-			"rw,lowerdir=/a:/b,upperdir=/v\\054r\\134/0/upper,"
-			"workdir=/v/0/work",
-			line, &row));
+	cr_assert(parse_row_copy(
+		"101 95 0:42 / /opt/my\\040site rw,relatime shared:7 "
+		"master:1 - overlay bootseer-env:ab "
+		"rw,lowerdir=/a:/b,upperdir=/v\\054r\\134/0/upper,"
+		"workdir=/v/0/work",
+		line, &row));
 	cr_expect_str_eq(row.path, "/opt/my site");
 	cr_expect_str_eq(row.fstype, "overlay");
 	cr_expect_str_eq(row.source, "bootseer-env:ab");
@@ -34,12 +36,12 @@ Test(mount_table, has_no_upper_folder_where_none_is)
 	char line[512];
 	struct mount_row row;
 
-	cr_assert(parse("1 1 0:4 / / ro - overlay overlay "
-			"ro,lowerdir=/a:/b,xupperdir=/c",
-			line, &row));
+	cr_assert(parse_row_copy("1 1 0:4 / / ro - overlay overlay "
+				 "ro,lowerdir=/a:/b,xupperdir=/c",
+				 line, &row));
 	cr_expect_null(row.upper);
-	cr_assert(parse("1 1 0:4 / / ro - ext4 /dev/a rw,upperdir=/c", line,
-			&row));
+	cr_assert(parse_row_copy("1 1 0:4 / / ro - ext4 /dev/a rw,upperdir=/c",
+				 line, &row));
 	cr_expect_null(row.upper);
 }
 
@@ -57,7 +59,8 @@ Test(mount_table, refuses_what_is_no_line)
 	struct mount_row row;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		cr_expect_not(parse(wrong[i], line, &row), "%s", wrong[i]);
+		cr_expect_not(parse_row_copy(wrong[i], line, &row), "%s",
+			      wrong[i]);
 }
 
 static int count_until_root(void *arg, const struct mount_row *row)

@@ -138,7 +138,7 @@ Test(env_read_ahead, ends_early_with_nothing_left_open)
 #define AHEAD_THREADS 4u
 
 /* With failing calls: a slot that never had a file must not close a descriptor. */
-static void begin(struct failures *f, size_t n)
+static void begin_with_failures(struct failures *f, size_t n)
 {
 	while (failures_next(f)) {
 		struct read_ahead *r = NULL;
@@ -165,7 +165,7 @@ Test(env_read_ahead, goes_on_with_one_thread_and_fails_without)
 
 	write_many();
 	list_files();
-	begin(&f, n_files);
+	begin_with_failures(&f, n_files);
 	cr_expect_eq(f.n, AHEAD_THREADS + 1);
 	env_scan_free(scan);
 }
@@ -174,6 +174,6 @@ Test(env_read_ahead, closes_nothing_of_others_when_memory_is_short)
 {
 	struct failures f = { .kind = FAIL_MEMORY };
 
-	begin(&f, 0);
+	begin_with_failures(&f, 0);
 	cr_expect_gt(f.n, 64);
 }

@@ -102,7 +102,7 @@ static int try_capture(const char *value, bool is_alone,
 	return rc;
 }
 
-static struct env_snapshot capture(const char *value, bool is_alone)
+static struct env_snapshot capture_snapshot(const char *value, bool is_alone)
 {
 	struct env_snapshot snap;
 
@@ -126,7 +126,7 @@ static struct env_gc collect_at(int64_t ms)
 }
 
 /* Collect garbage at `times` grace periods from now. */
-static struct env_gc collect(int64_t times)
+static struct env_gc collect_after(int64_t times)
 {
 	return collect_at(now_ms() + times * ENV_GRACE_MS + 60000);
 }
@@ -155,11 +155,11 @@ Test(env_shared, a_second_capture_puts_what_changed)
 	struct env_snapshot a, b;
 
 	write_big("one", 1);
-	a = capture("V=1", false);
+	a = capture_snapshot("V=1", false);
 	cr_expect(a.is_shared);
 	cr_expect_gt(a.stored, BIG * 9 / 10);
 	write_big("two", 2);
-	b = capture("V=2", false);
+	b = capture_snapshot("V=2", false);
 	cr_expect_lt(b.stored, BIG * 11 / 10);
 	cr_expect_eq(n_in(ENV_PACKS_FOLDER), 2);
 	expect_whole(&a);
@@ -173,7 +173,7 @@ Test(env_shared, a_capture_that_is_to_be_alone_shares_nothing)
 	struct env_snapshot a;
 
 	write_big("one", 1);
-	a = capture("V=1", true);
+	a = capture_snapshot("V=1", true);
 	cr_expect(!a.is_shared);
 	cr_expect_eq(n_in(ENV_PACKS_FOLDER), 0);
 	expect_whole(&a);
@@ -188,32 +188,32 @@ Test(env_shared, a_pack_goes_two_days_after_it_was_doomed)
 	struct env_gc gc;
 
 	write_big("one", 1);
-	a = capture("V=1", false);
-	gc = collect(3);
+	a = capture_snapshot("V=1", false);
+	gc = collect_after(3);
 	cr_expect_eq(gc.n_doomed, 0);
 	cr_expect_gt(gc.kept_bytes, BIG * 9 / 10);
 	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
 	/* The pack is recent, so it may belong to a capture under way. */
-	gc = collect(0);
+	gc = collect_after(0);
 	cr_expect_eq(gc.n_doomed, 0);
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 0);
-	gc = collect(1);
+	gc = collect_after(1);
 	cr_expect_eq(gc.n_doomed, 1);
 	cr_expect_gt(gc.doomed_bytes, BIG * 9 / 10);
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 1);
-	gc = collect(0);
+	gc = collect_after(0);
 	cr_expect_eq(gc.n_doomed, 1);
 	cr_expect_eq(n_in(ENV_PACKS_FOLDER), 1);
-	gc = collect(1);
+	gc = collect_after(1);
 	cr_expect_eq(gc.n_doomed, 0);
 	cr_expect_eq(gc.n_leftovers, 1);
 	cr_expect_eq(gc.kept_bytes, 0);
 	cr_expect_eq(n_in(ENV_PACKS_FOLDER), 0);
 	/* The mark is kept for two more days, as the deletion may be carried out late. */
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 1);
-	(void)collect(0);
+	(void)collect_after(0);
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 1);
-	(void)collect(1);
+	(void)collect_after(1);
 	cr_expect_eq(n_in("env"), 0);
 	env_snapshot_fini(&a);
 }
@@ -226,7 +226,7 @@ Test(env_shared, a_doomed_pack_that_something_refers_to_is_reprieved)
 	struct object_stat st;
 
 	write_big("one", 1);
-	a = capture("V=1", false);
+	a = capture_snapshot("V=1", false);
 	env_object_name(ENV_INDEX_FOLDER, &a.key.digest, name);
 	cr_assert_eq(env_index_text(store, name, &text, &st, &err), 0);
 	cr_assert_eq(object_delete(store, name, NULL, &err), 0);
@@ -244,7 +244,7 @@ Test(env_shared, a_doomed_pack_that_something_refers_to_is_reprieved)
 	cr_assert_eq(object_put(store, name, text, (size_t)st.size, NULL, NULL,
 				&err),
 		     0);
-	(void)collect(5);
+	(void)collect_after(5);
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 0);
 	cr_expect_eq(n_in(ENV_PACKS_FOLDER), 1);
 	expect_whole(&a);
@@ -258,18 +258,18 @@ Test(env_shared, of_a_snapshot_that_cannot_be_read_all_packs_stay)
 	struct env_gc gc;
 
 	write_big("one", 1);
-	a = capture("V=1", false);
+	a = capture_snapshot("V=1", false);
 	write_big("one", 2);
-	b = capture("V=2", false);
+	b = capture_snapshot("V=2", false);
 	cr_assert_eq(env_snapshot_remove(store, &b.key.digest, &err), 0);
 	env_blob_folder(&a.key.digest, a.folder, folder);
 	cr_assert_eq(env_blobs_remove(store, &a.key.digest, a.folder, &err), 0);
-	gc = collect(1);
+	gc = collect_after(1);
 	cr_expect_eq(gc.unknown.code, ENOENT);
 	cr_expect_not_null(strstr(gc.unknown.msg, "snapshot "));
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 0);
 	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
-	gc = collect(1);
+	gc = collect_after(1);
 	cr_expect_eq(gc.unknown.code, 0);
 	cr_expect_eq(n_in(ENV_DOOMED_FOLDER), 2);
 	env_snapshot_fini(&a);
@@ -343,7 +343,7 @@ Test(env_shared, a_capture_whose_last_answer_is_lost_is_there)
 
 	write_big("one", 1);
 	n_lost = 1;
-	a = capture("V=1", false);
+	a = capture_snapshot("V=1", false);
 	cr_expect_eq(n_commits, 1);
 	cr_assert_eq(env_snapshot_get(store, &a.key.digest, &is, &err), 0);
 	cr_expect_str_eq(is.folder, a.folder);
@@ -364,7 +364,7 @@ Test(env_shared, a_capture_that_nobody_knows_of_keeps_its_blobs)
 	cr_expect_eq(n_commits, 1);
 	cr_expect_eq(n_in(ENV_INDEX_FOLDER), 0);
 	cr_expect_gt(n_in(ENV_DATA_FOLDER), 0);
-	(void)collect(1);
+	(void)collect_after(1);
 	cr_expect_eq(n_in(ENV_DATA_FOLDER), 0);
 }
 
@@ -373,7 +373,7 @@ static struct env_snapshot winner; /* snapshot of the same key by another
 
 static void capture_first(void)
 {
-	winner = capture("V=1", false);
+	winner = capture_snapshot("V=1", false);
 }
 
 Test(env_shared, a_capture_that_was_late_takes_nothing_but_its_own)
@@ -400,7 +400,7 @@ Test(env_shared, a_restore_of_a_snapshot_without_its_blobs_says_it_is_damaged)
 					       .others_ns = INT64_MAX };
 
 	write_big("one", 1);
-	a = capture("V=1", false);
+	a = capture_snapshot("V=1", false);
 	cr_assert_eq(env_blobs_remove(store, &a.key.digest, a.folder, &err), 0);
 	cr_expect_eq(env_restore(&q, NULL, &err), -EBADMSG);
 	cr_expect_eq(err.code, EBADMSG);
@@ -437,9 +437,9 @@ Test(env_shared, a_capture_of_more_than_12_hours_does_not_appear)
 	struct env_snapshot a, b;
 
 	write_big("one", 1);
-	a = capture("V=1", false);
+	a = capture_snapshot("V=1", false);
 	ahead_s = 12 * 3600 - 60;
-	b = capture("V=2", false);
+	b = capture_snapshot("V=2", false);
 	cr_expect(b.is_shared);
 	cr_expect_lt(b.stored, BIG / 10);
 	env_snapshot_fini(&b);
@@ -467,11 +467,11 @@ Test(env_shared, a_collector_a_day_ahead_takes_nothing_from_a_capture)
 
 	write_big("one", 1);
 	before_commit = collect_ahead;
-	a = capture("V=1", false);
+	a = capture_snapshot("V=1", false);
 	expect_whole(&a);
 	/* For a collection with the right clock, the objects are dated tomorrow. */
 	write_big("two", 2);
-	b = capture("V=2", false);
+	b = capture_snapshot("V=2", false);
 	(void)collect_at(now_ms() - DAY_MS);
 	(void)collect_at(now_ms() - DAY_MS);
 	expect_whole(&a);
@@ -488,17 +488,17 @@ Test(env_shared, of_two_collectors_at_once_the_late_one_takes_nothing)
 	struct env_snapshot a, b;
 
 	write_big("one", 1);
-	a = capture("V=1", false);
+	a = capture_snapshot("V=1", false);
 	cr_assert_eq(env_snapshot_remove(store, &a.key.digest, &err), 0);
-	(void)collect(1);
+	(void)collect_after(1);
 	cr_assert_eq(n_in(ENV_DOOMED_FOLDER), 1);
 	cr_assert_eq(gc_packs_list(store, &late, &err), 0);
-	(void)collect(2);
+	(void)collect_after(2);
 	cr_assert_eq(n_in(ENV_PACKS_FOLDER), 0);
-	(void)collect(4);
+	(void)collect_after(4);
 	cr_assert_eq(n_in("env"), 0);
 	/* A new snapshot has the same bytes, and stores the pack again. */
-	b = capture("V=2", false);
+	b = capture_snapshot("V=2", false);
 	cr_assert_eq(n_in(ENV_PACKS_FOLDER), 1);
 	cr_assert_eq(gc_packs_collect(&late, store, &gc, &err), 0, "%s",
 		     err.msg);
@@ -555,7 +555,7 @@ Test(env_shared, a_copy_that_fails_takes_nothing_but_its_own)
 
 	open_other();
 	write_big("one", 1);
-	a = capture("V=1", false);
+	a = capture_snapshot("V=1", false);
 	copied = a.key.digest;
 	before_commit = copy_once;
 	cr_expect_eq(env_snapshot_copy(store, other, &copied, &err), -EEXIST);
@@ -594,9 +594,9 @@ Test(env_shared, a_copy_beside_a_collection_loses_nothing)
 
 	open_other();
 	write_big("one", 1);
-	a = capture("V=1", false);
+	a = capture_snapshot("V=1", false);
 	write_big("one", 2);
-	b = capture("V=2", false);
+	b = capture_snapshot("V=2", false);
 	cr_assert_eq(env_snapshot_copy(store, other, &b.key.digest, &err), 0);
 	/* The blobs of a copy that was interrupted. */
 	copied = a.key.digest;
@@ -617,7 +617,7 @@ static void (*beside)(struct env_snapshot *other_one);
 static enum env_gc_fate fates[2];
 static size_t n_fates;
 
-static void tell_one(void *arg, const struct env_gc_told *t)
+static void note_collected(void *arg, const struct env_gc_told *t)
 {
 	(void)arg;
 	cr_assert_lt(n_fates, 2);
@@ -627,23 +627,23 @@ static void tell_one(void *arg, const struct env_gc_told *t)
 	beside = NULL;
 }
 
-static void pin_it(struct env_snapshot *s)
+static void pin_snapshot(struct env_snapshot *s)
 {
 	cr_assert_eq(env_snapshot_pin(store, &s->key.digest, true, &err), 0);
 }
 
-static void use_it(struct env_snapshot *s)
+static void touch_snapshot(struct env_snapshot *s)
 {
 	env_snapshot_touch(store, &s->key.digest, now_ms());
 }
 
-static void make_it_anew(struct env_snapshot *s)
+static void capture_again(struct env_snapshot *s)
 {
 	bool is_first = s == &pair[0];
 
 	cr_assert_eq(env_snapshot_remove(store, &s->key.digest, &err), 0);
 	env_snapshot_fini(s);
-	*s = capture(is_first ? "V=1" : "V=2", true);
+	*s = capture_snapshot(is_first ? "V=1" : "V=2", true);
 }
 
 /* Collect two expired snapshots; before the second is removed, `fn` changes it. */
@@ -652,11 +652,11 @@ static void collect_beside(void (*fn)(struct env_snapshot *s))
 	struct env_gc gc = { .now_ms = now_ms() + DAY_MS,
 			     .older_ms = 1000,
 			     .keep_bytes = UINT64_MAX,
-			     .told = tell_one };
+			     .told = note_collected };
 
 	write_big("one", 1);
-	pair[0] = capture("V=1", true);
-	pair[1] = capture("V=2", true);
+	pair[0] = capture_snapshot("V=1", true);
+	pair[1] = capture_snapshot("V=2", true);
 	beside = fn;
 	cr_assert_eq(env_gc(store, &gc, &err), 0, "%s", err.msg);
 	cr_expect_eq(gc.n_snapshots, 1);
@@ -678,17 +678,17 @@ static void collect_beside(void (*fn)(struct env_snapshot *s))
 
 Test(env_shared, what_is_pinned_beside_a_collection_stays)
 {
-	collect_beside(pin_it);
+	collect_beside(pin_snapshot);
 }
 
 Test(env_shared, what_is_used_beside_a_collection_stays)
 {
-	collect_beside(use_it);
+	collect_beside(touch_snapshot);
 }
 
 Test(env_shared, what_is_made_anew_beside_a_collection_stays)
 {
-	collect_beside(make_it_anew);
+	collect_beside(capture_again);
 }
 
 /* ---------------------------------------------------------------------------- sweep --- */
@@ -742,17 +742,17 @@ Test(env_shared, leases_and_notes_go_with_their_environment)
 	struct digest gone;
 
 	write_big("one", 1);
-	a = capture("V=1", false);
+	a = capture_snapshot("V=1", false);
 	cr_assert_eq(digest_of("gone", 4, &gone), 0);
 	for (size_t i = 0; i < 4; i++) {
 		put_note(folders[i], &a.key.digest);
 		put_note(folders[i], &gone);
 	}
 	/* The lease may still be in use. */
-	(void)collect(0);
+	(void)collect_after(0);
 	for (size_t i = 0; i < 4; i++)
 		cr_expect_eq(n_in(folders[i]), 2);
-	(void)collect(1);
+	(void)collect_after(1);
 	for (size_t i = 0; i < 4; i++)
 		cr_expect_eq(n_in(folders[i]), 1);
 	env_snapshot_fini(&a);
@@ -760,7 +760,7 @@ Test(env_shared, leases_and_notes_go_with_their_environment)
 
 /* ------------------------------------------------------------------- the target --- */
 
-static struct digest put(struct shared_target *t, const char *text)
+static struct digest put_pack_text(struct shared_target *t, const char *text)
 {
 	AUTO_CLOSE int fd = -1;
 	struct digest d;
@@ -773,7 +773,7 @@ static struct digest put(struct shared_target *t, const char *text)
 	return d;
 }
 
-static void doom(const struct digest *d)
+static void put_doomed_mark(const struct digest *d)
 {
 	char name[ENV_NAME_ROOM];
 
@@ -792,14 +792,14 @@ Test(env_shared, a_pack_that_lies_there_with_other_bytes_is_put_again)
 
 	cr_assert_eq(oci_objects_new(store, "own", NULL, &own, &err), 0);
 	shared_target_init(&t, store, own, &doomed);
-	d = put(&t, "a pack");
+	d = put_pack_text(&t, "a pack");
 	cr_expect_eq(t.added, 6);
-	(void)put(&t, "a pack");
+	(void)put_pack_text(&t, "a pack");
 	cr_expect_eq(t.added, 6);
 	env_object_name(ENV_PACKS_FOLDER, &d, name);
 	cr_assert_eq(object_put(store, name, "a pick", 6, NULL, NULL, &err), 0);
 	cr_expect(!env_pack_is_there(store, &d, 6));
-	(void)put(&t, "a pack");
+	(void)put_pack_text(&t, "a pack");
 	cr_expect_eq(t.added, 12);
 	cr_expect(env_pack_is_there(store, &d, 6));
 	shared_target_fini(&t);
@@ -820,19 +820,19 @@ Test(env_shared,
 	memset(packs, 0, sizeof(packs));
 	packs[0].size = packs[1].size = 3;
 	cr_assert_eq(digest_of("one", 3, &packs[0].digest), 0);
-	doom(&packs[0].digest);
+	put_doomed_mark(&packs[0].digest);
 	cr_assert_eq(env_doomed_list(store, &doomed, &err), 0);
 	shared_target_init(&t, store, own, &doomed);
-	(void)put(&t, "one");
+	(void)put_pack_text(&t, "one");
 	cr_expect(!shared_target_shares(&t, &a));
 	cr_assert_eq(oci_has_blob(own, &packs[0].digest, &is_there, &err), 0);
 	cr_expect(is_there);
 	cr_expect(!env_pack_is_there(store, &packs[0].digest, 3));
-	packs[1].digest = put(&t, "two");
+	packs[1].digest = put_pack_text(&t, "two");
 	a.n_packs = 2;
 	cr_expect(shared_target_shares(&t, &a));
 	cr_expect_eq(shared_target_check(&t, &a, &err), 0, "%s", err.msg);
-	doom(&packs[1].digest);
+	put_doomed_mark(&packs[1].digest);
 	cr_expect_eq(shared_target_check(&t, &a, &err), -EAGAIN);
 	/* The pack was deleted, and later its mark. */
 	env_object_name(ENV_DOOMED_FOLDER, &packs[1].digest, name);
@@ -855,9 +855,10 @@ Test(env_shared, bases_are_those_with_most_in_common)
 	size_t n = 0;
 
 	write_big("one", 1);
-	s[0] = capture("V=1", false);
-	s[1] = capture("W=2", true); /* shares no packs, so it is no base */
-	s[2] = capture("V=3", false);
+	s[0] = capture_snapshot("V=1", false);
+	s[1] = capture_snapshot("W=2",
+				true); /* shares no packs, so it is no base */
+	s[2] = capture_snapshot("V=3", false);
 	cr_assert_eq(env_bases_choose(store, &s[0].key, list, &n, &err), 0);
 	cr_assert_eq(n, 2);
 	cr_expect(digest_equal(&list[0].key, &s[0].key.digest));

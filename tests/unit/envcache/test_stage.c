@@ -28,7 +28,7 @@ static void env_make_new(const struct stage *s)
 }
 
 /* Put a file of the stage at `name`. */
-static void place(struct stage *s, const char *name)
+static void place_stage_file(struct stage *s, const char *name)
 {
 	env_make_new(s);
 	cr_assert_eq(stage_put_aside(s, s->root, name, name, &err), 0, "%s",
@@ -38,7 +38,7 @@ static void place(struct stage *s, const char *name)
 	cr_assert_eq(renameat(s->new_fd, "n", s->root, name), 0);
 }
 
-static void expect(const char *path, const char *want)
+static void expect_file_text(const char *path, const char *want)
 {
 	AUTO_FREE char *got = env_read(path);
 
@@ -76,26 +76,26 @@ static void expect_base(void)
 {
 	AUTO(env_scan) s = env_look();
 
-	expect("file", "old");
-	expect("other", "old");
-	expect("folder/x", "in it");
-	expect("added", NULL);
+	expect_file_text("file", "old");
+	expect_file_text("other", "old");
+	expect_file_text("folder/x", "in it");
+	expect_file_text("added", NULL);
 	cr_expect_eq(s->n, 5);
 }
 
 static void change_all(struct stage *s)
 {
 	cr_assert_eq(stage_open(s, env_dir, 0, &err), 0, "%s", err.msg);
-	place(s, "file");
-	place(s, "added");
+	place_stage_file(s, "file");
+	place_stage_file(s, "added");
 	cr_assert_eq(stage_put_aside(s, s->root, "folder", "folder", &err), 0);
-	place(s, "folder");
+	place_stage_file(s, "folder");
 	cr_assert_eq(stage_put_aside(s, s->root, "none", "none", &err), 0);
 	cr_assert_eq(stage_put_aside(s, s->root, "other", "other", &err), 0);
-	expect("file", "new");
-	expect("added", "new");
-	expect("folder", "new");
-	expect("other", NULL);
+	expect_file_text("file", "new");
+	expect_file_text("added", "new");
+	expect_file_text("folder", "new");
+	expect_file_text("other", NULL);
 }
 
 static bool has_staging(void)
@@ -142,7 +142,7 @@ Test(env_stage, has_the_old_file_at_its_place_until_the_new_one_comes)
 		env_make_new(&s);
 		cr_assert_eq(stage_keep_aside(&s, s.root, "file", "file", &err),
 			     0, "%s", err.msg);
-		expect("file", "old");
+		expect_file_text("file", "old");
 		if (step >= 2)
 			cr_assert_eq(stage_log_put(&s, s.new_fd, "n", "file",
 						   &err),
@@ -150,7 +150,7 @@ Test(env_stage, has_the_old_file_at_its_place_until_the_new_one_comes)
 		if (step >= 4) {
 			cr_assert_eq(renameat(s.new_fd, "n", s.root, "file"),
 				     0);
-			expect("file", "new");
+			expect_file_text("file", "new");
 		}
 		cr_expect_eq(stage_undo(&s, keeps_others, &err), 0, "%s",
 			     err.msg);
@@ -170,8 +170,8 @@ Test(env_stage, keeps_all_after_the_commit)
 	cr_assert_eq(stage_commit(&s, &err), 0);
 	stage_close(&s);
 	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0);
-	expect("file", "new");
-	expect("other", NULL);
+	expect_file_text("file", "new");
+	expect_file_text("other", NULL);
 	cr_expect(!has_staging());
 }
 
@@ -214,7 +214,7 @@ Test(env_stage, of_a_process_that_was_killed_is_taken_back_by_the_next)
 {
 	make_base();
 	change_and_die();
-	expect("file", "new");
+	expect_file_text("file", "new");
 	cr_expect(has_staging());
 	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0, "%s", err.msg);
 	expect_base();
@@ -255,15 +255,15 @@ Test(env_stage, of_a_process_that_was_killed_takes_nothing_that_came_since)
 	env_rename("newer", "added");
 	env_write("other", "newer");
 	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0, "%s", err.msg);
-	expect("file", "old");
-	expect("folder/x", "newer");
-	expect("added", "newer");
-	expect("other", "newer");
+	expect_file_text("file", "old");
+	expect_file_text("folder/x", "newer");
+	expect_file_text("added", "newer");
+	expect_file_text("other", "newer");
 	/* Files from before are kept for people, and are not put back later. */
 	cr_expect(has_staging());
 	env_remove("other");
 	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0, "%s", err.msg);
-	expect("other", NULL);
+	expect_file_text("other", NULL);
 	cr_expect(has_staging());
 }
 
@@ -298,9 +298,9 @@ Test(env_stage, that_cannot_be_taken_back_is_kept_and_not_gone_on_with)
 		  "%s", err.msg);
 	stage_close(&s);
 	cr_expect(has_staging());
-	expect("file", "new");
+	expect_file_text("file", "new");
 	cr_expect_eq(env_recover(&env_dir_targets, 0, &err), 0, "%s", err.msg);
-	expect("file", "new");
+	expect_file_text("file", "new");
 	cr_expect(has_staging());
 }
 
@@ -327,8 +327,8 @@ static void change_two_and_die(unsigned int n_done)
 		cr_assert_eq(buf_printf(&others, "%s/%s", b, s[1].name), 0);
 		cr_assert_eq(buf_append(&others, "", 1), 0);
 		cr_assert_eq(stage_follow(&s[1], leader.data, &err), 0);
-		place(&s[0], "file");
-		place(&s[1], "file");
+		place_stage_file(&s[0], "file");
+		place_stage_file(&s[1], "file");
 		if (n_done > 0)
 			cr_assert_eq(stage_commit_leader(&s[0], &others, &err),
 				     0, "%s", err.msg);
@@ -342,7 +342,7 @@ static void change_two_and_die(unsigned int n_done)
 	cr_assert_eq(status, 0);
 }
 
-static void recover(const char *which)
+static void recover_target(const char *which)
 {
 	AUTO_FREE char *path = env_path(which);
 	const struct env_targets t = { .paths = &path, .n = 1 };
@@ -359,10 +359,10 @@ static void expect_two(unsigned int n_done, const char *first,
 	env_write("a/file", "old");
 	env_write("b/file", "old");
 	change_two_and_die(n_done);
-	recover(first);
-	recover(second);
-	expect("a/file", want);
-	expect("b/file", want);
+	recover_target(first);
+	recover_target(second);
+	expect_file_text("a/file", want);
+	expect_file_text("b/file", want);
 	env_remove("a/file");
 	env_remove("b/file");
 	/* The folders are empty now. */
@@ -405,7 +405,7 @@ Test(env_stage, that_is_at_work_is_not_disturbed)
 	change_all(&s);
 	cr_expect_eq(env_recover(&env_dir_targets, clock_now_ns(), &err),
 		     -EBUSY);
-	expect("file", "new");
+	expect_file_text("file", "new");
 	cr_expect_eq(stage_undo(&s, true, &err), 0);
 	stage_close(&s);
 	expect_base();

@@ -13,7 +13,7 @@
 
 TestSuite(env_targets, .init = env_setup, .fini = env_teardown, .timeout = 60);
 
-static int make_one(const char *path, struct env_targets *t)
+static int make_single_target(const char *path, struct env_targets *t)
 {
 	char *given[] = { (char *)(uintptr_t)path, NULL };
 
@@ -36,7 +36,7 @@ Test(env_targets, are_absolute_without_links_and_in_each_other)
 	env_mkdir("a");
 	env_mkdir("b");
 	cr_assert_eq(symlink("a", link), 0);
-	cr_expect_eq(make_one(other, &t), -EINVAL);
+	cr_expect_eq(make_single_target(other, &t), -EINVAL);
 	cr_assert_eq(env_targets_make(given, &t, &err), 0, "%s", err.msg);
 	cr_assert_eq(t.n, 2);
 	cr_expect_str_eq(t.paths[0], want_a);
@@ -51,14 +51,14 @@ Test(env_targets, are_not_the_root_and_not_files)
 	struct env_targets t;
 
 	env_write("file", "");
-	cr_expect_eq(make_one("/", &t), -EINVAL);
-	cr_expect_eq(make_one(file, &t), -ENOTDIR);
+	cr_expect_eq(make_single_target("/", &t), -EINVAL);
+	cr_expect_eq(make_single_target(file, &t), -ENOTDIR);
 	cr_expect_eq(env_targets_make(none, &t, NULL), -EINVAL);
 	cr_expect_eq(env_targets_make(NULL, &t, NULL), -EINVAL);
 }
 
 /* List the default targets below env_dir, one per line. */
-static char *usual(const char *path, const char *home)
+static char *usual_targets_text(const char *path, const char *home)
 {
 	const struct env_usual from = { .root = env_dir,
 					.path = path,
@@ -131,7 +131,7 @@ Test(env_targets, are_where_programs_are_installed_when_none_is_named)
 				"other:%s/tmp/build",
 				env_dir, env_dir, env_dir, env_dir, env_dir),
 		     0);
-	got = usual(path.data, home);
+	got = usual_targets_text(path.data, home);
 	cr_expect_str_eq(got, "/cuda\n"
 			      "/etc\n"
 			      "/home/.local/bin\n"
