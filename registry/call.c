@@ -140,8 +140,8 @@ int call_send_if_new(struct call *c, struct error *err)
 	return 0;
 }
 
-/* The token or the certificate vouches for the name. With neither, whoever may write
- * could do so as every node. */
+/* The node name must be that of the caller's token or certificate. Otherwise any caller with write
+ * access could send data in the name of every node. */
 int call_check_node(struct call *c, const char *node, struct error *err)
 {
 	const char *cert = c->req->peer_node;
@@ -157,7 +157,8 @@ int call_check_node(struct call *c, const char *node, struct error *err)
 	if (cert[0] && strcmp(node, cert) != 0)
 		return call_refuse(c, HTTPD_FORBIDDEN, err,
 				   "the certificate is of node '%s'", cert);
-	/* An admin may read what is any node's, and speaks for none. */
+	/* An admin without a node name may read what belongs to any node, but may not write for a
+	 * node. */
 	if (t && !t->node && !cert[0] &&
 	    (c->route->role == ROLE_WRITE || !(t->roles & ROLE_ADMIN)))
 		return call_refuse(
@@ -169,7 +170,7 @@ int call_check_node(struct call *c, const char *node, struct error *err)
 	return 0;
 }
 
-/* The owner whose calls wait for one another: as httpd_request.owner. */
+/* The owner whose calls are queued together: the same name as httpd_request.owner. */
 const char *call_owner(const struct call *c)
 {
 	return c->token ? c->token->name : c->req->peer_node;

@@ -22,15 +22,18 @@
 #define DEADLINE_NS INT64_C(5000000000)
 #define AUTHORIZATION_MAX 8192u
 #define KEYS_MAX (64u << 10) /* bytes of PEM */
-#define CLOCKS_APART_S 60    /* between nodes and us */
+/* clock difference allowed between a node and this service */
+#define CLOCKS_APART_S 60
 
 struct issuer {
 	const struct registry_config *cfg;
 	struct http *http;
-	struct patience *patience;        /* with each of cfg->registries */
-	pthread_mutex_t lock;             /* of the two after it */
-	struct capability_signer *signer; /* NULL: signs nothing */
-	struct buf keys;                  /* PEM, of all that are believed */
+	struct patience *patience; /* one for each of cfg->registries */
+	pthread_mutex_t lock;      /* protects `signer` and `keys` */
+	/* NULL: no key, capabilities are not signed */
+	struct capability_signer *signer;
+	/* PEM: all public keys that nodes shall trust */
+	struct buf keys;
 	atomic_uint_fast64_t granted, denied, failed;
 };
 
@@ -49,7 +52,7 @@ static int load_keys(const struct registry_config *cfg,
 	if (rc == 0 && cfg->capability_old_keys)
 		rc = fs_read_file(cfg->capability_old_keys, KEYS_MAX, keys,
 				  err);
-	/* Nodes must be able to read all of it. */
+	/* Nodes get all of these keys, so check that they can be parsed. */
 	if (rc == 0)
 		rc = capability_keys_parse(keys->data, keys->len, &k, err);
 	if (rc < 0)
@@ -81,7 +84,7 @@ int issuer_reload(struct issuer *i, struct error *err)
 	return 0;
 }
 
-/* Cures of calls to a registry: options of this program. */
+/* Options that error messages of calls to a registry suggest. */
 static const struct http_cures cures = {
 	.plain = "say registry-plain-http",
 	.tls = "leave out registry-plain-http",
@@ -150,7 +153,7 @@ void issuer_get_stats(const struct issuer *i, struct issuer_stats *ret)
 	};
 }
 
-static int no_key(struct call *c, struct error *err)
+static int refuse_without_key(struct call *c, struct error *err)
 {
 	return call_fail(c, HTTPD_NOT_IMPLEMENTED, NULL, err,
 			 "this service has no --capability-key");
@@ -160,7 +163,7 @@ static int no_key(struct call *c, struct error *err)
 
 struct wish {
 	json_t *o;
-	const char *image, *repo, *node, *authorization; /* "" none */
+	const char *image, *repo, *node, *authorization; /* "": not given */
 	const char *pulled; /* HOST/REPOSITORY; NULL: `repo` is another store */
 	struct digest digest;
 };
@@ -212,7 +215,8 @@ static int wish_read(struct call *c, struct wish *w, struct error *err)
 
 /* ---------------------------------------------------------------- the registry --- */
 
-/* The patience with the repository's registry; NULL: it is not asked. */
+/* Find the state of timeouts of the repository's registry; NULL: that registry is not listed in
+ * --registry, so it is never called. */
 static struct patience *patience_with(const struct issuer *i, const char *repo)
 {
 	char *const *all = i->cfg->registries;
@@ -250,9 +254,9 @@ static int judge_status(struct call *c, long status, struct error *err)
 	}
 }
 
-static int do_patiently(struct issuer *i, const char *repo,
-			struct http_request *req, struct http_response *r,
-			struct error *err)
+static int call_registry(struct issuer *i, const char *repo,
+			 struct http_request *req, struct http_response *r,
+			 struct error *err)
 {
 	struct patience *p = patience_with(i, repo);
 	int64_t now = clock_now_ns();
@@ -264,13 +268,14 @@ static int do_patiently(struct issuer *i, const char *repo,
 				 "asked");
 	req->deadline_ns = now + DEADLINE_NS;
 	rc = http_do(i->http, req, r, err);
-	/* Other failures are quick, and may be of what was asked. */
+	/* Only a timeout makes later calls wait: other failures are quick, and the request itself
+	 * may be their cause. */
 	patience_end(p, clock_now_ns(), rc != -ETIMEDOUT);
 	return rc;
 }
 
-/* May it be pulled with these credentials?  Only the registry knows.  `kind` is what the
- * digest is of there: "manifests", "blobs". */
+/* Ask the registry whether the image may be pulled with these credentials, since only the registry
+ * knows. `kind` is "manifests" or "blobs": what the digest names there. */
 static int ask_registry(struct call *c, const struct issuer_pull *p,
 			const char *kind, struct error *err)
 {
@@ -298,7 +303,7 @@ static int ask_registry(struct call *c, const struct issuer_pull *p,
 	if (p->authorization[0])
 		headers[1] = auth.data;
 	req.url = url.data;
-	rc = do_patiently(i, p->repo, &req, &r, err);
+	rc = call_registry(i, p->repo, &req, &r, err);
 	if (rc < 0) {
 		atomic_fetch_add(&i->failed, 1);
 		rc = error_wrap(err, -EBUSY, "registry");
@@ -324,7 +329,7 @@ int issuer_check_pull(struct call *c, const struct issuer_pull *p,
 	return ask_registry(c, p, "manifests", err);
 }
 
-/* Ask whether the manifest is there; that of an environment is the blob of an object. */
+/* Ask the registry for the manifest. An environment has its manifest in a blob, so ask for that. */
 static int ask_for_wish(struct call *c, const struct wish *w, struct error *err)
 {
 	const struct issuer_pull p = {
@@ -337,9 +342,10 @@ static int ask_for_wish(struct call *c, const struct wish *w, struct error *err)
 			    err);
 }
 
-/* Nothing else is asked: whoever may read a store reads all that is in it, and a capability
- * for what is not there is of no use. */
-static int ask_tokens(struct call *c, const struct wish *w, struct error *err)
+/* Check only that the caller's token may read the store: its readers may read everything in it, and
+ * a capability for a missing object is of no use. */
+static int check_store_right(struct call *c, const struct wish *w,
+			     struct error *err)
 {
 	AUTO_BUF why = BUF_INIT;
 
@@ -355,7 +361,7 @@ static int ask_tokens(struct call *c, const struct wish *w, struct error *err)
 static int judge_wish(struct call *c, const struct wish *w, struct error *err)
 {
 	if (!w->pulled)
-		return ask_tokens(c, w, err);
+		return check_store_right(c, w, err);
 	return patience_with(c->service->issuer, w->pulled)
 		       ? 0
 		       : refuse_unasked(c, err);
@@ -366,7 +372,7 @@ static int judge_wish(struct call *c, const struct wish *w, struct error *err)
 struct revocation {
 	const char *image, *node;
 	int64_t now;
-	bool is_full; /* there was no room for it */
+	bool is_full; /* the list of revocations is full */
 };
 
 static int note_row(void *arg, const struct db_value *row)
@@ -487,7 +493,7 @@ int capabilities_post(struct call *c, struct error *err)
 	int rc;
 
 	if (!i->cfg->capability_key)
-		return no_key(c, err);
+		return refuse_without_key(c, err);
 	rc = wish_read(c, &w, err);
 	if (rc == 0)
 		rc = judge_wish(c, &w, err);
@@ -531,7 +537,7 @@ int capabilities_keys(struct call *c, struct error *err)
 	int rc;
 
 	if (!i->cfg->capability_key)
-		return no_key(c, err);
+		return refuse_without_key(c, err);
 	all = json_array();
 	if (!all)
 		return error_nomem(err);

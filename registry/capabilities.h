@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Capabilities to have an image from peers: asks the image's registry, and signs. */
+/* Issues capabilities, with which a node may get an image from its peers. Asks the image's registry
+ * whether the node may pull the image, then signs. */
 #ifndef BOOTSEER_REGISTRY_CAPABILITIES_H
 #define BOOTSEER_REGISTRY_CAPABILITIES_H
 
@@ -8,23 +9,24 @@
 #define CAPABILITY_REQUEST_MAX (16u << 10) /* bytes of JSON */
 #define REVOCATIONS_MAX 10000 /* p2p/rights/revoked.h: nodes take no more */
 
-/* Key, and a client for the registries; any thread. */
+/* The signing key and the HTTP client for registries. Any thread may use it. */
 struct issuer;
-/* Reads the keys; without --capability-key it is there, and signs nothing. */
+/* Read the keys. Without --capability-key the issuer is created as well, but signs nothing. */
 int issuer_new(const struct registry_config *cfg, struct issuer **ret,
 	       struct error *err) MUST_CHECK;
 void issuer_free(struct issuer *i);
-/* The key files as they are now; a failure changes nothing. */
+/* Read the key files again; after a failure the old keys stay in use. */
 int issuer_reload(struct issuer *i, struct error *err) MUST_CHECK;
 
 struct call;
-/* An image, and what it would be pulled with; `repo` is HOST/REPOSITORY. */
+/* An image, and the credentials to pull it with; `repo` is HOST/REPOSITORY. */
 struct issuer_pull {
 	const char *image, *repo;
-	const char *authorization; /* header of the registry; "": none */
+	/* Authorization header for the registry; "": none */
+	const char *authorization;
 };
-/* Does its registry let it be pulled so?  Asks those of --registry only, and refuses the call
- * else, as it does when the answer is no. */
+/* Ask the image's registry whether these credentials may pull it. Refuse the call if they may not,
+ * or if the registry is not listed in --registry. */
 int issuer_check_pull(struct call *c, const struct issuer_pull *p,
 		      struct error *err) MUST_CHECK;
 

@@ -77,7 +77,7 @@ int checkpoints_list(struct call *c, struct error *err)
 
 /* ---------------------------------------------------------------- one start --- */
 
-/* Members that all sums have, into `o`, which is taken back when memory is short. */
+/* Add to `o` the members that all sums have; when memory is short, release `o` and return NULL. */
 static json_t *with_sum(json_t *o, const struct start_ckpt_sum *s,
 			int64_t duration_ns)
 {
@@ -115,7 +115,7 @@ static json_t *nodes_json(const struct ckpt_found *f,
 	return a;
 }
 
-/* The last ones, in their order. */
+/* The last `limit` rounds, in the order of time. */
 static json_t *rounds_json(const struct ckpt_found *f,
 			   const struct start_ckpt_part *p, size_t limit)
 {

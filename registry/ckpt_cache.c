@@ -6,13 +6,13 @@
 
 struct cached_ckpt {
 	struct ckpt_found found;
-	unsigned int refs; /* one of them the cache's, if it keeps it */
+	unsigned int refs; /* users, plus one while the cache keeps it */
 };
 
 struct ckpt_cache {
 	struct db *db;
-	pthread_mutex_t lock; /* protects the rest, and refs */
-	/* The last one asked for is first; NULL behind them. */
+	pthread_mutex_t lock; /* protects `kept` and all `refs` */
+	/* The most recently used is first; unused places at the end are NULL. */
 	struct cached_ckpt *kept[CKPT_CACHE_STARTS];
 };
 
@@ -44,9 +44,10 @@ void ckpt_cache_free(struct ckpt_cache *c)
 	free(c);
 }
 
-/* Puts it first, and says what is behind the last one then, or where it was. */
-static struct cached_ckpt *put_first(struct ckpt_cache *c,
-				     struct cached_ckpt *e)
+/* Put `e` first. Returns the entry that leaves the cache: the older one of the same start, else the
+ * last one if the cache was full, else NULL. */
+static struct cached_ckpt *move_to_front(struct ckpt_cache *c,
+					 struct cached_ckpt *e)
 {
 	int64_t id = e->found.head.id;
 
@@ -72,7 +73,7 @@ static struct cached_ckpt *find_kept(struct ckpt_cache *c, int64_t id,
 		    c->kept[i]->found.head.revision == revision)
 			e = c->kept[i];
 	if (e) {
-		(void)put_first(c, e);
+		(void)move_to_front(c, e);
 		e->refs++;
 	}
 	(void)pthread_mutex_unlock(&c->lock);
@@ -87,7 +88,7 @@ static void keep_found(struct ckpt_cache *c, struct cached_ckpt *e)
 		return;
 	(void)pthread_mutex_lock(&c->lock);
 	e->refs++;
-	gone = put_first(c, e);
+	gone = move_to_front(c, e);
 	if (gone && --gone->refs)
 		gone = NULL;
 	(void)pthread_mutex_unlock(&c->lock);

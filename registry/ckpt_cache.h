@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Loads and saves of the starts that were asked for last, so that a view that is looked at
- * again reads no event until some node sends more.  Any thread; getting blocks on the
+ * Cache of the loads and saves of recently viewed starts. A view that is opened again reads no
+ * events until some node sends more. Any thread may use it; getting an entry blocks on the
  * database.
  */
 #ifndef BOOTSEER_REGISTRY_CKPT_CACHE_H
@@ -9,21 +9,22 @@
 
 #include "registry/ckpt_db.h"
 
-#define CKPT_CACHE_STARTS 16u       /* starts that are kept */
-#define CKPT_CACHE_BYTES (4u << 20) /* a larger one is not */
-#define CKPT_CACHE_LARGE 20000      /* events; to read them takes a while */
+#define CKPT_CACHE_STARTS 16u       /* starts in the cache at most */
+#define CKPT_CACHE_BYTES (4u << 20) /* a larger start is not cached */
+/* a start with so many events takes a while to read */
+#define CKPT_CACHE_LARGE 20000
 
 struct ckpt_cache;
 int ckpt_cache_new(struct db *db, struct ckpt_cache **ret,
 		   struct error *err) MUST_CHECK;
-void ckpt_cache_free(struct ckpt_cache *c); /* no thread uses it */
+void ckpt_cache_free(struct ckpt_cache *c); /* no other thread may use it */
 
-/* The start as it is now, not changed any more; give it back with ckpt_cache_put().
- * -ENOENT. */
+/* Get the loads and saves of start `id` as they are now. The result never changes; release it with
+ * ckpt_cache_put(). -ENOENT: there is no such start. */
 int ckpt_cache_get(struct ckpt_cache *c, int64_t id,
 		   const struct ckpt_found **ret, struct error *err) MUST_CHECK;
-/* For whoever sums up starts one after the other: those that are read quickly take no
- * place of what others looked at, and a large one is there when it is looked at. */
+/* The same for the job that sums up one start after another. Only a large start enters the cache,
+ * so that small ones do not push out what users viewed. */
 int ckpt_cache_sum(struct ckpt_cache *c, int64_t id,
 		   const struct ckpt_found **ret, struct error *err) MUST_CHECK;
 void ckpt_cache_put(struct ckpt_cache *c, const struct ckpt_found *f);

@@ -10,7 +10,7 @@
 
 /* --------------------------------------------------------------------- get --- */
 
-static void drop_head(struct ckpt_found *f)
+static void free_start_head(struct ckpt_found *f)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(f->texts); i++) {
 		free(f->texts[i]);
@@ -18,8 +18,8 @@ static void drop_head(struct ckpt_found *f)
 	}
 }
 
-/* 1: its events are wanted. */
-static int keep_head(void *arg, const struct job_start *s)
+/* Copy the head of the start. Returns 1: go on and read the start's events. */
+static int copy_start_head(void *arg, const struct job_start *s)
 {
 	const char *texts[] = { s->job, s->image, s->label };
 	struct ckpt_found *f = arg;
@@ -43,13 +43,14 @@ int ckpt_db_get(struct db *db, int64_t id, struct ckpt_found *ret,
 	int rc;
 
 	*ret = (struct ckpt_found){ .left_out = 0 };
-	rc = stage_db_get_ckpt(db, id, keep_head, ret, &ret->set,
+	rc = stage_db_get_ckpt(db, id, copy_start_head, ret, &ret->set,
 			       &ret->left_out, err);
 	if (rc == 0)
 		rc = start_report_make_stages(ret->set, &r, err);
 	if (rc == 0)
 		rc = start_ckpt_make(&r, &ret->ckpt, err);
-	/* Runs and events are many; nodes and rounds are not. */
+	/* Release the runs and events, which take much memory; keep the nodes and rounds, which
+	 * take little. */
 	if (rc == 0) {
 		start_set_drop_events(ret->set);
 		start_set_drop_facts(ret->set);
@@ -66,7 +67,7 @@ void ckpt_found_fini(struct ckpt_found *f)
 	f->nodes = NULL;
 	start_set_free(f->set);
 	f->set = NULL;
-	drop_head(f);
+	free_start_head(f);
 }
 
 size_t ckpt_found_bytes(const struct ckpt_found *f)
@@ -83,7 +84,7 @@ size_t ckpt_found_bytes(const struct ckpt_found *f)
 	return n;
 }
 
-/* Its events are not wanted. */
+/* Store the revision. Returns 0: do not read the start's events. */
 static int note_revision(void *arg, const struct job_start *s)
 {
 	*(int64_t *)arg = s->revision;
@@ -140,10 +141,10 @@ struct ckpt_put {
 	const struct ckpt_found *f;
 };
 
-/* The second of the last run; a run whose clock says that it is yet to come would be
- * first in lists till then. */
-static int64_t last_s(const struct ckpt_found *f,
-		      const struct start_ckpt_part *p)
+/* When the last run ended, seconds since 1970. A node's clock may be ahead, which would keep the
+ * start first in lists: bound the time by when the events were received. */
+static int64_t last_end_s(const struct ckpt_found *f,
+			  const struct start_ckpt_part *p)
 {
 	int64_t at = p->end_ns / NS_PER_S;
 
@@ -154,7 +155,7 @@ static int put_part(struct db_conn *c, const struct ckpt_found *f,
 		    const struct start_ckpt_part *p, struct error *err)
 {
 	return DB_QUERY(c, SQL_CKPT_PUT, NULL, NULL, err, DB_INT(f->head.id),
-			db_text(p->stage), DB_INT(last_s(f, p)),
+			db_text(p->stage), DB_INT(last_end_s(f, p)),
 			DB_INT(p->n_rounds), DB_INT(p->n_nodes),
 			DB_INT(p->sum.runs), DB_INT(p->sum.open),
 			DB_INT(p->sum.bytes), DB_INT(p->job_ns / NS_PER_MS),
@@ -175,7 +176,7 @@ static int put_sums(struct db_conn *c, void *arg, struct error *err)
 			 DB_INT(f->head.revision), DB_INT(q->now),
 			 DB_INT(f->head.id));
 
-	/* Another replica has more, or the start is gone. */
+	/* 0: another replica has stored sums of a later revision, or the start was removed. */
 	if (n <= 0)
 		return n;
 	for (int i = 0; n >= 0 && i < START_CKPT_KINDS; i++)
@@ -200,7 +201,7 @@ struct ckpt_listing {
 	void *arg;
 };
 
-static int see_row(void *arg, const struct db_value *v)
+static int show_ckpt_row(void *arg, const struct db_value *v)
 {
 	const struct ckpt_listing *l = arg;
 	const struct ckpt_row row = {
@@ -236,9 +237,10 @@ static int list_sums(struct db_conn *c, void *arg, struct error *err)
 	struct ckpt_listing *l = arg;
 	const struct ckpt_query *q = l->q;
 
-	return DB_QUERY(c, SQL_CKPT_LIST, see_row, l, err, DB_INT(q->since),
-			db_text(q->filter.job), db_text(q->filter.image),
-			db_text(q->filter.label), DB_INT(q->limit));
+	return DB_QUERY(c, SQL_CKPT_LIST, show_ckpt_row, l, err,
+			DB_INT(q->since), db_text(q->filter.job),
+			db_text(q->filter.image), db_text(q->filter.label),
+			DB_INT(q->limit));
 }
 
 int ckpt_db_list(struct db *db, const struct ckpt_query *q,

@@ -13,7 +13,7 @@
 #define PACK_MORE 128u
 
 #define NUMBER_BYTES 10u
-/* Flags, clocks, boot, rank, status, which facts, and all of them. */
+/* The longest event: a byte of flags; clocks, boot, rank, status, the bits of facts; all facts. */
 #define EVENT_BYTES (1 + (6 + STAGE_FACTS) * NUMBER_BYTES)
 
 const char *ckpt_pack_stage(struct stage_text stage)
@@ -38,7 +38,7 @@ static uint8_t *put_number(uint8_t *p, uint64_t v)
 	return p;
 }
 
-/* Small ones are short on either side of 0. */
+/* Map signed to unsigned so that numbers close to 0, negative ones too, take few bytes. */
 static uint64_t fold_sign(int64_t v)
 {
 	return ((uint64_t)v << 1) ^ (v < 0 ? UINT64_MAX : 0);
@@ -49,7 +49,7 @@ static int64_t unfold_sign(uint64_t v)
 	return (int64_t)((v >> 1) ^ (v & 1 ? UINT64_MAX : 0));
 }
 
-/* As of unsigned numbers, which end at no bound. */
+/* Subtract modulo 2^64: signed overflow would be undefined. */
 static int64_t wrapping_minus(int64_t a, int64_t b)
 {
 	return (int64_t)((uint64_t)a - (uint64_t)b);
@@ -161,7 +161,7 @@ static bool get_facts(const uint8_t *data, size_t len, size_t *pos,
 	return true;
 }
 
-/* The difference that is there if the flag is set, into `*was` and `*ret`. */
+/* Read a clock's difference if its flag is set, and add it to `*was`; `*ret` gets the sum. */
 static bool get_clock(const uint8_t *data, size_t len, size_t *pos,
 		      bool is_there, int64_t *was, int64_t *ret)
 {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Events of loads and saves of checkpoints of one node, packed one behind the other: some
- * ten bytes an event, which are read many times faster than as many rows of a database.
- * Pure: any thread.
+ * Packs the events of one node's checkpoint loads and saves into one block of bytes. An event takes
+ * some ten bytes, and is read many times faster than a database row. Pure functions: any thread.
  *
- * An event is a byte of flags, then numbers of 7 bits a byte, the lowest first, of which the
- * last byte is below 128; signed ones are doubled, and below 0 one is taken from that:
+ * An event is a byte of flags, then numbers of 7 bits a byte, the lowest bits first; the last byte
+ * of a number is below 128. A signed number is doubled first, and a negative one stored as -2n - 1:
  *
  *     bits 0, 1  STAGE_BEGIN, STAGE_END or STAGE_MARK
  *     bit 2      a save, else a load
@@ -15,15 +14,16 @@
  *     bit 6      the rank follows, else likewise
  *     bit 7      the exit status follows, then a number whose bits say which facts follow
  *
- * Before the first event clocks and boot are 0, and the rank is STAGE_NONE.  A fact is known
- * by its number in `enum stage_fact`, which is never another's.
+ * Before the first event clocks and boot are 0, and the rank is STAGE_NONE. A fact is stored by its
+ * number in `enum stage_fact`; such a number is never used for another fact.
  */
 #ifndef BOOTSEER_REGISTRY_CKPT_PACK_H
 #define BOOTSEER_REGISTRY_CKPT_PACK_H
 
 #include "profiler/start_ckpt.h"
 
-/* State by which the next event is told; it goes on where packing or unpacking stopped. */
+/* Values of the event before, which the next event's differences refer to. Packing or unpacking can
+ * stop and go on with the same state. */
 struct ckpt_pack {
 	int64_t ts_ns, mono_ns, rank;
 	uint64_t boot;
@@ -33,17 +33,18 @@ struct ckpt_pack {
 		.rank = STAGE_NONE \
 	}
 
-/* START_CKPT_LOAD or START_CKPT_SAVE, or NULL: events of this stage are not packed. */
+/* The stage's name as START_CKPT_LOAD or START_CKPT_SAVE; NULL: any other stage, whose events are
+ * not packed. */
 const char *ckpt_pack_stage(struct stage_text stage);
 
-/* Append the event, whose stage is one of the two; its node is not said.  -ENOMEM, and then
- * `to` and `p` are as before. */
+/* Append the event, whose stage is a load or a save; its node is not stored. -ENOMEM: `to` and `p`
+ * are unchanged. */
 int ckpt_pack_add(struct ckpt_pack *p, const struct start_event *e,
 		  struct buf *to) MUST_CHECK;
 
 /*
- * The event at `*pos`, which moves behind it.  Its facts, if there are any, are in `facts`,
- * its node is NULL.  1; 0: there is none any more; -EBADMSG: these are no events.
+ * Read the event at `*pos`, and move `*pos` behind it. `facts` gets its facts, if there are any;
+ * its node is NULL. Returns 1; 0: no more events; -EBADMSG: the bytes are not valid events.
  */
 int ckpt_pack_next(struct ckpt_pack *p, const void *data, size_t len,
 		   size_t *pos, uint64_t facts[STAGE_FACTS],

@@ -37,7 +37,7 @@ static int pack_event(struct db_conn *c, struct ckpt_parts *p,
 	return ckpt_pack_add(&p->pack, e, &p->bytes) < 0 ? error_nomem(err) : 0;
 }
 
-/* The last part, behind which the next event comes. */
+/* Store the last part's number and state, so that the next event can be appended to it. */
 static int note_last(void *arg, const struct db_value *row)
 {
 	struct ckpt_parts *p = arg;
@@ -67,7 +67,7 @@ static int open_last(struct db_conn *c, struct ckpt_parts *p, struct error *err)
 	next_part(p);
 	n = DB_QUERY(c, SQL_CKPT_PART_LAST, note_last, p, err, DB_INT(p->start),
 		     db_text(p->node));
-	/* Damaged parts are made again of the events. */
+	/* Damaged parts are built again from the events. */
 	if (n == -EBADMSG) {
 		p->is_doubtful = true;
 		n = 0;
@@ -127,7 +127,7 @@ static int note_event(void *arg, const struct db_value *row)
 	return ckpt_pack_add(&p->pack, &e, &p->bytes);
 }
 
-/* All of the node's parts as one, of its events. */
+/* Replace all parts of the node by one, built from the node's events. */
 static int rebuild_parts(struct db_conn *c, struct ckpt_parts *p,
 			 struct error *err)
 {

@@ -289,7 +289,7 @@ const struct option_program registry_program = {
 		    "docs/peers.md",
 };
 
-/* 127.0.0.0/8 or ::1, as text: what --listen takes is an address. */
+/* Is it 127.0.0.0/8 or ::1? The text is an address, because --listen takes no names. */
 static bool is_loopback(const char *listen)
 {
 	return strncmp(listen, "127.", 4) == 0 ||
@@ -301,7 +301,8 @@ bool registry_config_is_local(const struct registry_config *c)
 	return is_loopback(c->listen);
 }
 
-/* An image's name is compared with them: a URL would never match. */
+/* Refuse a URL: the entries are compared with the host in an image's name, which a URL never
+ * equals. */
 static int check_registries(char *const *list, struct error *err)
 {
 	for (; list && *list; list++) {

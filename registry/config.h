@@ -19,7 +19,8 @@ struct registry_config {
 	uint64_t body_memory, list_memory;            /* bytes */
 	uint64_t trace_max;                           /* bytes */
 	int64_t retention;                            /* ns */
-	char *operations;                             /* a file; NULL: none */
+	/* path of a file; NULL: none */
+	char *operations;
 	uint64_t max_bytes, max_repo_bytes, max_node_bytes;
 	uint64_t index_bytes;
 	uint64_t max_node_hourly, max_node_events;
@@ -40,10 +41,10 @@ struct registry_config {
 
 extern const struct option_program registry_program;
 
-/* Is it reached on this machine alone? */
+/* Does the service listen on this machine's loopback address only? */
 bool registry_config_is_local(const struct registry_config *c);
 
-/* Check what one option alone cannot know. -EINVAL. */
+/* Check options that depend on each other. -EINVAL. */
 int registry_config_check(const struct registry_config *c,
 			  struct error *err) MUST_CHECK;
 

@@ -13,7 +13,7 @@
 struct conversion_call {
 	const struct conversion *put;
 	const struct conversion_worker *worker;
-	char *host, *owner; /* of what is put */
+	char *host, *owner; /* of the image that is queued */
 	int64_t now, id, tries;
 	enum conversion_said said;
 	const char *error, *prefix;
@@ -118,7 +118,8 @@ static int take_conversion(struct db_conn *c, void *arg, struct error *err)
 			 DB_INT(w->hourly), DB_INT(CONVERSION_TRIES),
 			 db_text(w->prefix), db_text(w->token_prefix));
 
-	/* Another replica may take it at the same moment: then there is none this time. */
+	/* 0: another replica took the conversion at the same moment; the worker gets none this
+	 * time. */
 	if (n > 0)
 		n = DB_QUERY(c, SQL_CONVERSION_TAKE, show_taken, k, err,
 			     DB_INT(w->now),
@@ -185,7 +186,7 @@ int conversion_db_say(struct db *db, const struct conversion_worker *w,
 
 /* --------------------------------------------------------------------- reading --- */
 
-static int pass_row(void *arg, const struct db_value *row)
+static int show_conversion_row(void *arg, const struct db_value *row)
 {
 	const struct conversion_call *k = arg;
 	const struct conversion c = conversion_of_row(row);
@@ -197,7 +198,7 @@ static int list_conversions(struct db_conn *c, void *arg, struct error *err)
 {
 	struct conversion_call *k = arg;
 
-	return DB_QUERY(c, SQL_CONVERSION_LIST, pass_row, k, err,
+	return DB_QUERY(c, SQL_CONVERSION_LIST, show_conversion_row, k, err,
 			db_text(k->prefix), DB_INT(k->limit));
 }
 

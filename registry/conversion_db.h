@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The queue of images that were pushed and are to be converted, which workers take from:
- * docs/formats/registry-api.md, "Conversions".  It blocks: threads of the pool only.  Times are
- * seconds since 1970, and the caller's.
+ * The queue of pushed images that workers convert: docs/formats/registry-api.md, "Conversions". All
+ * functions block: call them on pool threads only. Times are seconds since 1970, and passed in by
+ * the caller.
  *
- * An owner is a registry's host and the first part of the repository.  Neither owners nor
- * registries fill the queue for others, and workers take from all of them in turn.
+ * An owner is a registry's host with the first part of the repository. No owner or registry can
+ * fill the queue for the others: each has a share, and workers get conversions from all in turn.
  */
 #ifndef BOOTSEER_REGISTRY_CONVERSION_DB_H
 #define BOOTSEER_REGISTRY_CONVERSION_DB_H
@@ -14,13 +14,13 @@
 #include "registry/db.h"
 
 #define CONVERSIONS_MAX \
-	10000 /* that wait or run; as many are kept that are over */
-#define CONVERSION_LEASE_S 600 /* from the last word of its worker on */
-#define CONVERSION_TRIES 5     /* then it has failed */
-#define CONVERSION_BACK_OFF_S \
-	60 /* after the first try, four times that after each more */
-#define CONVERSION_ERROR_MAX 1024 /* bytes of a worker's words */
-#define CONVERSION_KEEP_S 86400   /* what is done */
+	10000 /* conversions that wait or run; as many finished ones are kept */
+#define CONVERSION_LEASE_S 600 /* counted from the worker's last report */
+#define CONVERSION_TRIES 5     /* after so many tries a conversion has failed */
+/* pause after the first try; four times as long after each further one */
+#define CONVERSION_BACK_OFF_S 60
+#define CONVERSION_ERROR_MAX 1024 /* bytes of a worker's error message */
+#define CONVERSION_KEEP_S 86400   /* how long finished conversions are kept */
 #define CONVERSION_KEEP_FAILED_S 604800
 
 enum conversion_state {
@@ -31,35 +31,37 @@ enum conversion_state {
 	CONVERSION_STATES,
 };
 
-/* An image to convert, and how it is with that; texts are borrowed. */
+/* An image to convert, and the state of its conversion; texts are borrowed. */
 struct conversion {
 	int64_t id;
 	const char *repo; /* HOST/REPOSITORY */
 	const char *image, *tag, *form;
 	enum conversion_state state;
-	int64_t tries;  /* that began */
+	int64_t tries;  /* tries that began, the running one included */
 	int64_t queued; /* when it was pushed */
-	/* Waiting: not before; running: the lease's end; else when it was over. */
+	/* Waiting: the next try begins no earlier. Running: the lease ends. Otherwise: when it
+	 * finished. */
 	int64_t due;
 	const char *worker, *error;
 };
 
-/* Queue an image; `most` may wait or run in all.  1: it waits now.  0: it is known: it waits, runs,
- * or was done in this form.  -EDQUOT: the queue has no room for this owner or registry. */
+/* Queue an image; in all, `most` conversions may wait or run. Returns 1: queued. 0: the image waits
+ * or runs already, or was converted to this form. -EDQUOT: this owner's or registry's share of the
+ * queue is used up. */
 int conversion_db_put(struct db *db, const struct conversion *c, int64_t now,
 		      int64_t most, struct error *err) MUST_CHECK;
 
-/* The caller that asks for work, or tells of it. */
+/* The worker that calls, to take a conversion or report on it. */
 struct conversion_worker {
 	const char *name;
-	const char *prefix; /* only of repositories below it */
+	const char *prefix; /* take only images of repositories below it */
 	const char *token_prefix;
 	int64_t now;
-	int64_t hourly; /* conversions of one owner that begin in an hour */
+	int64_t hourly; /* conversions of one owner that may begin in an hour */
 };
 
-/* Take a conversion that is due, of the registry and owner that were served least recently: 1,
- * and `each` is called, or 0. */
+/* Take a conversion that is due, of the registry and owner that were served least recently. Returns
+ * 1, after calling `each`, or 0: none is due. */
 int conversion_db_take(struct db *db, const struct conversion_worker *w,
 		       void (*each)(void *arg, const struct conversion *c),
 		       void *arg, struct error *err) MUST_CHECK;
@@ -67,31 +69,33 @@ int conversion_db_take(struct db *db, const struct conversion_worker *w,
 enum conversion_said {
 	CONVERSION_SAID_RUNNING,
 	CONVERSION_SAID_DONE,
-	CONVERSION_SAID_RETRY, /* it failed, and may not the next time */
+	CONVERSION_SAID_RETRY, /* it failed; another try may succeed */
 	CONVERSION_SAID_FAILED,
 };
 
-/* Note what the worker says of try number `tries` of `id`.  0: it is another's by now, or over;
- * else 1 more than the state it has now. */
+/* Store what the worker reports on try number `tries` of `id`. Returns 0: another worker has it
+ * now, or it is finished; otherwise 1 plus its new state. */
 int conversion_db_say(struct db *db, const struct conversion_worker *w,
 		      int64_t id, int64_t tries, enum conversion_said said,
 		      const char *error, struct error *err) MUST_CHECK;
 
-/* Conversions that a token may see: running, failed, waiting, done; of each the last first. */
+/* List the conversions that a token may see: first running, then failed, waiting, done; within each
+ * state the latest first. */
 int conversion_db_list(struct db *db, const char *token_prefix, int64_t limit,
 		       int (*each)(void *arg, const struct conversion *c),
 		       void *arg, struct error *err) MUST_CHECK;
 
 struct conversion_counts {
 	int64_t n[CONVERSION_STATES];
-	int64_t due_since; /* when the first that waits could have been taken; 0: none waits */
+	/* when the oldest waiting conversion became due; 0: none waits */
+	int64_t due_since;
 };
 int conversion_db_count(struct db *db, const char *token_prefix, int64_t now,
 			struct conversion_counts *ret,
 			struct error *err) MUST_CHECK;
 
-/* Forget what is over, and what nobody took since `before`; conversions whose worker fell silent
- * too often have failed: how many these are. */
+/* Delete finished conversions, and those that no worker took since `before`. A conversion whose
+ * workers stopped reporting too often is set to failed; returns how many were. */
 int conversion_db_sweep(struct db *db, int64_t before, int64_t now,
 			struct error *err) MUST_CHECK;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * /v1/notifications, what registries say of pushes, and /v1/conversions, what workers take and
- * tell of the images that were pushed: docs/formats/registry-api.md.  The service asks nobody
- * about what it is told: a worker does, by the name that --convert allows.
+ * /v1/notifications, where registries report pushes, and /v1/conversions, where workers take pushed
+ * images and report on their conversion: docs/formats/registry-api.md. The service does not check a
+ * notification with its sender; the worker pulls the image by the name that --convert allows.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -54,8 +54,8 @@ static int take_event(void *arg, const struct push_event *e)
 	rc = conversion_db_put(s->db, &c, n->now, CONVERSIONS_MAX, n->err);
 	n->queued += rc > 0;
 	n->known += rc == 0;
-	/* A registry sends one body after another, and repeats what is refused: the pushes of
-	 * one owner would keep those of all others waiting there. */
+	/* Drop the push, but accept the notification. A registry repeats a refused notification
+	 * before it sends the next, so one owner's pushes would hold up those of all others. */
 	n->dropped += rc == -EDQUOT;
 	return rc == -EDQUOT || rc > 0 ? 0 : rc;
 }
@@ -69,7 +69,7 @@ static void count_events(struct notification *n, const struct push_events *e)
 	atomic_fetch_add(&counts->pushes_queued, (uint64_t)n->queued);
 	atomic_fetch_add(&counts->pushes_dropped, (uint64_t)n->dropped);
 	atomic_fetch_add(&counts->pushes_other, (uint64_t)n->other);
-	/* A line a minute: whoever pushes all the time is to fill no log. */
+	/* Log at most one line a minute, so that constant pushes cannot fill the log. */
 	if (n->dropped && n->now - atomic_load(&counts->drops_said_s) >= 60) {
 		atomic_store(&counts->drops_said_s, n->now);
 		log_warning("conversions",
@@ -130,7 +130,8 @@ static struct conversion_worker worker_of(const struct call *c,
 	};
 }
 
-/* A transaction that is run again shows its row once more. */
+/* Keep the row; replace an earlier one, since a transaction that is repeated reads its row
+ * again. */
 static void keep_taken(void *arg, const struct conversion *c)
 {
 	json_t **ret = arg;

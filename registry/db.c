@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Connections, transactions with their second attempts, and the schema. */
+/* Connections, transactions and their retries, and the schema. */
 #include "registry/db.h"
 
 #include <errno.h>
@@ -11,8 +11,9 @@
 #include "common/buf.h"
 #include "common/clock.h"
 
-#define RETRY_PAUSE_NS INT64_C(20000000) /* grows with each */
-#define UPGRADE_NS (3600 * NS_PER_S)     /* a statement of an upgrade */
+#define RETRY_PAUSE_NS INT64_C(20000000) /* doubled after each attempt */
+/* timeout of a statement that upgrades the schema */
+#define UPGRADE_NS (3600 * NS_PER_S)
 
 static const struct db_ops *const kinds[] = { &db_sqlite_ops, &db_pg_ops };
 
@@ -20,12 +21,12 @@ struct db {
 	const struct db_ops *ops;
 	struct db_config cfg;
 	char *url;
-	pthread_mutex_t lock; /* protects what follows */
-	/* A thread writes, where but one can: the database would make the
-	 * others poll. */
+	pthread_mutex_t lock; /* protects the members below */
+	/* A thread is writing; used where the database has a single writer. Others wait for
+	 * `written`, because the database itself would make them poll. */
 	bool writing;
 	pthread_cond_t written;
-	struct db_conn *free; /* connections that nobody uses */
+	struct db_conn *free; /* idle connections */
 	struct db_stats stats;
 };
 
@@ -71,7 +72,7 @@ static void close_list(struct db *db, struct db_conn *c)
 	}
 }
 
-static void give_back(struct db *db, struct db_conn *c)
+static void release_conn(struct db *db, struct db_conn *c)
 {
 	struct db_conn *dead = NULL;
 
@@ -79,7 +80,7 @@ static void give_back(struct db *db, struct db_conn *c)
 	c->next = db->free;
 	db->free = c;
 	if (c->broken) {
-		/* The server went away, and so did those that were idle. */
+		/* The server has gone, so the idle connections are broken too: close them all. */
 		dead = db->free;
 		db->free = NULL;
 		for (struct db_conn *d = dead; d; d = d->next)
@@ -159,8 +160,8 @@ static int run_transaction(struct db *db, struct db_conn *c, enum db_mode mode,
 	if (rc == 0)
 		rc = fn(c, arg, err);
 	if (rc >= 0) {
-		/* Whether it was committed is not known when the connection
-		 * breaks now; all our transactions may be repeated. */
+		/* If the connection breaks during the commit, its outcome is unknown. The
+		 * transaction is then repeated: all of ours can be. */
 		end = db->ops->commit(c, err);
 		rc = end < 0 ? end : rc;
 	}
@@ -169,7 +170,7 @@ static int run_transaction(struct db *db, struct db_conn *c, enum db_mode mode,
 	return rc;
 }
 
-/* Its turn to write, within the timeout. */
+/* Wait, up to the timeout, until no other thread writes. */
 static int begin_writing(struct db *db, struct error *err)
 {
 	int64_t until = clock_now_ns() + db->cfg.timeout_ns;
@@ -216,11 +217,11 @@ static int run_once(struct db *db, enum db_mode mode,
 	}
 	*ret_lost = rc < 0 && (c->broken || c->again);
 	*ret_again = *ret_lost && (mode == DB_WRITE || !c->has_shown);
-	give_back(db, c);
+	release_conn(db, c);
 	return rc;
 }
 
-/* A pause without a lock held; others get on meanwhile. */
+/* Sleep before a retry; no lock is held, so other threads go on. */
 static void pause_for(int64_t ns)
 {
 	const struct timespec t = { .tv_sec = ns / NS_PER_S,
@@ -248,7 +249,7 @@ int db_run(struct db *db, enum db_mode mode,
 		pause_for(pause);
 		pause *= 2;
 	}
-	/* Not what fn itself refused. */
+	/* Count only failures of the database, not errors that fn returned. */
 	if (rc < 0 && is_lost) {
 		pthread_mutex_lock(&db->lock);
 		db->stats.failures_total++;
@@ -259,7 +260,7 @@ int db_run(struct db *db, enum db_mode mode,
 
 /* ------------------------------------------------------------------- schema --- */
 
-/* The script with the kind's words for what the kinds call differently. */
+/* Replace the script's placeholders (@ID@, @BLOB@) by the words of this kind of database. */
 static int adapt_script(const struct db_ops *ops, const char *script,
 			struct buf *ret)
 {
@@ -307,7 +308,7 @@ static int upgrade_schema(struct db_conn *c, int from, struct error *err)
 	AUTO_BUF sql = BUF_INIT;
 	int rc = 0;
 
-	/* An upgrade may change each row there is. */
+	/* An upgrade may change every row, so allow its statements more time. */
 	if (c->ops->set_timeout)
 		rc = c->ops->set_timeout(c, UPGRADE_NS, err);
 	if (rc < 0)
@@ -449,7 +450,7 @@ int db_open(const struct db_config *cfg, struct db **ret, struct error *err)
 		db_close(db);
 		return refuse_open(rc, err);
 	}
-	give_back(db, c);
+	release_conn(db, c);
 	*ret = db;
 	return 0;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The database: one vtable, two kinds (SQLite, PostgreSQL), one text of SQL.
+ * The database: one vtable, two kinds (SQLite, PostgreSQL), the same SQL text for both.
  *
- * All of it blocks and is for threads of the pool.  A connection is one thread's
- * between db_begin() and db_end(); there are as many as threads want at once.
+ * All functions block: call them on pool threads only. One thread uses a connection at a time,
+ * during db_run(); as many connections are opened as threads need at once.
  */
 #ifndef BOOTSEER_REGISTRY_DB_H
 #define BOOTSEER_REGISTRY_DB_H
@@ -33,7 +33,7 @@ struct db_value {
 struct db_value db_text(const char *text);
 struct db_value db_blob(const void *data, size_t len);
 
-/* A text of a column for the caller to keep; NULL: memory is short. */
+/* Copy a column's text; the caller frees the copy. NULL: memory is short. */
 char *db_strdup(const struct db_value *v) MUST_CHECK;
 
 /*
@@ -44,10 +44,11 @@ char *db_strdup(const struct db_value *v) MUST_CHECK;
 struct db_statement {
 	const char *name; /* unique, for messages too */
 	const char *sql;
-	const char *types; /* of its columns: 'i', 't', 'b'; "" without rows */
+	/* types of its columns: 'i', 't', 'b'; "": it returns no rows */
+	const char *types;
 };
 
-/* Statements of one owner: a sql_*.c. */
+/* The statements of one sql_*.c file. */
 struct db_statements {
 	const struct db_statement *list;
 	size_t n;
@@ -56,19 +57,20 @@ struct db_statements {
 #define DB_COLUMNS_MAX 24
 #define DB_PARAMS_MAX 96
 
-/* A new database gets `tables`, which end with NULL, and then all `upgrades`; one of before
- * gets those that it lacks.  In these scripts, each of which ends with ";", @ID@ is a key that
- * the database chooses, @BLOB@ the type of bytes. */
+/* A new database runs `tables`, which end with NULL, then all `upgrades`; an existing one only the
+ * upgrades that it lacks. Each script ends with ";". In it, @ID@ stands for a key that the database
+ * chooses, @BLOB@ for the type of bytes. */
 struct db_schema {
 	const char *const *tables;
-	int version; /* that they make, over 0; a database of an older one is refused */
-	const char *const *upgrades; /* the first makes version + 1 */
+	/* version that `tables` make, over 0; an older database is refused */
+	int version;
+	const char *const *upgrades; /* upgrades[0] makes `version` + 1 */
 	int n_upgrades;
 	const struct db_statements *statements;
 	size_t n_groups, n_statements;
 };
 
-/* Statement number `s`: by its place in the groups, one behind the other. */
+/* Statement number `s`, counting through the groups one after another. */
 static inline const struct db_statement *
 db_statement_of(const struct db_schema *schema, size_t s)
 {
@@ -82,24 +84,24 @@ db_statement_of(const struct db_schema *schema, size_t s)
 struct db_config {
 	const char *url; /* "sqlite:PATH" or "postgresql://..." */
 	const struct db_schema *schema;
-	int64_t timeout_ns; /* of connecting, of one statement, of a lock */
+	int64_t timeout_ns; /* for connecting, one statement, or a lock */
 };
 
 struct db;
 struct db_conn;
 
-/* Is there a database of this scheme?  Connects to none. */
+/* Check that the URL's scheme is a supported kind of database. Does not connect. */
 int db_check_url(const char *url, struct error *err) MUST_CHECK;
 
-/* Connect once, to see that it works, and bring the schema up to date.
- * -EPROTONOSUPPORT: a newer version of this program made it. */
+/* Connect once to check the database, and bring its schema up to date. -EPROTONOSUPPORT: a newer
+ * version of this program made the database. */
 int db_open(const struct db_config *cfg, struct db **ret,
 	    struct error *err) MUST_CHECK;
-void db_close(struct db *db); /* no thread uses it */
+void db_close(struct db *db); /* no other thread may use it */
 const char *db_kind(const struct db *db);
 
 enum db_mode {
-	DB_ALONE, /* each statement reads for itself: no transaction */
+	DB_ALONE, /* no transaction: each statement reads on its own */
 	DB_WRITE,
 };
 
@@ -118,24 +120,23 @@ int db_run(struct db *db, enum db_mode mode,
 	   int (*fn)(struct db_conn *c, void *arg, struct error *err),
 	   void *arg, struct error *err) MUST_CHECK;
 
-/* Within fn: run statement number `s` and show its rows to `each` (values are
- * borrowed for the call; a negative result ends, and is returned).  Returns the
- * number of rows shown, or of rows changed when the statement has no columns, or
- * -errno. */
+/* Call within fn: run statement number `s` and call `each` with every row (values are borrowed for
+ * the call; a negative result ends it, and is returned). Returns the number of rows shown, or of
+ * rows changed when the statement has no columns, or -errno. */
 int db_query(struct db_conn *c, size_t s, const struct db_value *params,
 	     size_t n, int (*each)(void *arg, const struct db_value *row),
 	     void *arg, struct error *err) MUST_CHECK;
 
-/* The same with the parameters after `err`. */
+/* db_query() with the parameters listed after `err`. */
 #define DB_QUERY(c, s, each, arg, err, ...) \
 	db_query(c, s, (const struct db_value[]){ __VA_ARGS__ }, \
 		 sizeof((const struct db_value[]){ __VA_ARGS__ }) / \
 			 sizeof(struct db_value), \
 		 each, arg, err)
 
-/* For db_query(): the number in the row's first column, to an int64_t. */
+/* Callback for db_query(): stores the row's first column in the int64_t that `arg` points to. */
 int db_take_number(void *arg, const struct db_value *row);
-/* The same, where it is enough that there is a row: true to a bool. */
+/* Callback for db_query(): sets the bool that `arg` points to, to note that there is a row. */
 int db_take_note(void *arg, const struct db_value *row);
 
 struct db_stats {
@@ -148,19 +149,20 @@ void db_get_stats(struct db *db, struct db_stats *ret);
 struct db_ops {
 	const char *name, *scheme; /* "postgresql", "postgresql:" */
 	const char *id_type, *blob_type;
-	/* After a table's columns, to keep its rows in its primary key; "" where
-	 * there is no such thing. */
+	/* SQL after a table's columns that stores its rows in the primary key's index; "": not
+	 * supported. */
 	const char *clustered;
-	const char *schema_lock; /* first of a migration, or NULL */
-	bool one_writer;         /* a second one would only wait and poll */
+	/* SQL that a migration runs first, to lock the schema; NULL: not needed */
+	const char *schema_lock;
+	bool one_writer; /* the database allows one writer at a time */
 
-	/* A connection with its session set up; statements come later. */
+	/* Connect and set up the session; statements are prepared later. */
 	int (*connect)(const struct db_config *cfg, struct db_conn **ret,
 		       struct error *err);
 	void (*close)(struct db_conn *c);
-	/* Statements may last so long from now on; NULL where they have no limit. */
+	/* Set the time limit of later statements; NULL: the kind has no such limit. */
 	int (*set_timeout)(struct db_conn *c, int64_t ns, struct error *err);
-	/* A script without parameters. */
+	/* Run a script that has no parameters. */
 	int (*script)(struct db_conn *c, const char *sql, struct error *err);
 	int (*prepare)(struct db_conn *c, size_t n_statements,
 		       struct error *err);
@@ -180,7 +182,7 @@ struct db_conn {
 	struct db_conn *next;
 	bool broken;    /* must be closed; set by the kind */
 	bool again;     /* the transaction failed, but may be tried again */
-	bool has_shown; /* a row, to the function that runs */
+	bool has_shown; /* the running function has been shown a row */
 };
 
 extern const struct db_ops db_sqlite_ops, db_pg_ops;

@@ -31,7 +31,7 @@ static struct pg_conn *pg_of(struct db_conn *c)
 
 /* -------------------------------------------------------------------- errors --- */
 
-/* libpq's messages have several lines; the first says it. */
+/* Keep the first line of libpq's message: the others add nothing. */
 static int set_message(struct error *err, int code, const char *text)
 {
 	return error_set(err, code, "postgresql: %.*s",
@@ -56,13 +56,15 @@ static const struct {
 	int code;
 	bool again, broken;
 } states[] = {
-	{ "40", EBUSY, true, false },          /* deadlock, serialization */
-	{ "23505", EBUSY, true, false },       /* two inserted the same */
-	{ "55P03", EBUSY, false, false },      /* a lock was not to be had */
+	{ "40", EBUSY, true, false }, /* deadlock, serialization */
+	/* two inserted the same key at once */
+	{ "23505", EBUSY, true, false },
+	{ "55P03", EBUSY, false, false },      /* lock_timeout */
 	{ "57014", EBUSY, false, false },      /* statement_timeout */
 	{ "25006", ECONNREFUSED, true, true }, /* a standby, which only reads */
 	{ "53", ENOSPC, false, false },        /* disk, memory, connections */
-	{ "57P", ECONNREFUSED, true, true },   /* it shuts down, or starts */
+	/* the server shuts down or starts */
+	{ "57P", ECONNREFUSED, true, true },
 	{ "08", ECONNREFUSED, true, true },
 };
 
@@ -117,11 +119,11 @@ static int flush_query(struct pg_conn *p, int64_t deadline, struct error *err)
 	return more < 0 ? fail_conn(p, err) : 0;
 }
 
-/* The last of the results; it tells of the whole. */
+/* Read all results of a query, and keep the last: it holds the outcome of the whole. */
 static int collect_result(struct pg_conn *p, int sent, PGresult **ret,
 			  struct error *err)
 {
-	/* The server's own limits end first, and leave a connection that works. */
+	/* Wait longer than the server's own time limits, which leave a usable connection. */
 	int64_t deadline = clock_now_ns() + p->timeout_ns * 3 / 2;
 	PGresult *r, *last = NULL;
 	int rc = sent ? flush_query(p, deadline, err) : fail_conn(p, err);
@@ -137,7 +139,7 @@ static int collect_result(struct pg_conn *p, int sent, PGresult **ret,
 		r = PQgetResult(p->pg);
 		if (!r)
 			break;
-		/* The first failure of a script is the one that is kept. */
+		/* Keep the first failure of a script. */
 		if (last && PQresultStatus(last) == PGRES_FATAL_ERROR) {
 			PQclear(r);
 			continue;
@@ -200,7 +202,7 @@ static int connect_wait(struct pg_conn *p, struct error *err)
 	return PQsetnonblocking(p->pg, 1) == 0 ? 0 : fail_conn(p, err);
 }
 
-/* Set the server's side of our deadlines: what it does when we vanish, or wait. */
+/* Set the server's time limits, for when this client is gone or waits. */
 static int set_session(struct pg_conn *p, struct error *err)
 {
 	int64_t ms = p->timeout_ns / NS_PER_MS;
@@ -216,8 +218,8 @@ static int set_session(struct pg_conn *p, struct error *err)
 	return run_script(&p->base, sql, err);
 }
 
-/* The timeouts of locks and of silence stay, also for a statement that may last: a client that
- * is gone, or keeps others waiting, must not do so for longer. */
+/* Change the limit of statements only. The limits of locks and idle sessions stay, also while a
+ * statement may take long: a client that is gone or blocks others must not do so for longer. */
 static int set_timeout(struct db_conn *c, int64_t ns, struct error *err)
 {
 	struct pg_conn *p = pg_of(c);
@@ -245,7 +247,7 @@ static int open_conn(const struct db_config *cfg, struct db_conn **ret,
 	if (!p)
 		return error_nomem(err);
 	p->timeout_ns = cfg->timeout_ns;
-	/* A name of the program in the URL wins over ours. */
+	/* An application_name in the URL overrides ours. */
 	p->pg = PQconnectStartParams(keys, values, 1);
 	rc = p->pg ? connect_wait(p, err) : error_nomem(err);
 	if (rc == 0) {
@@ -336,7 +338,7 @@ static void bind_params(const struct db_value *params, size_t n,
 	}
 }
 
-/* An integer of 2, 4 or 8 bytes, as its column is. */
+/* Read a binary integer of 2, 4 or 8 bytes, the size of the column's type. */
 static int64_t read_integer(const void *data, size_t len)
 {
 	uint16_t n2;
@@ -423,7 +425,7 @@ const struct db_ops db_pg_ops = {
 	.id_type = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 	.blob_type = "BYTEA",
 	.clustered = "",
-	/* Any number will do that no other program on this database uses. */
+	/* The number is arbitrary; no other program on this database may use it. */
 	.schema_lock = "SELECT pg_advisory_xact_lock(4771520190125)",
 	.connect = open_conn,
 	.close = close_conn,

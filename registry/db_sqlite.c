@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * SQLite, for one service with its database in a file beside it.
+ * SQLite: a database in a local file, for a single service.
  *
- * Write-ahead log with synchronous=NORMAL: a crash of the service loses nothing
- * that was answered, a power loss may lose the last recordings (never the
- * database), and nodes send those again.
+ * Write-ahead log with synchronous=NORMAL: a crash of the service loses nothing that was answered,
+ * a power loss may lose the last recordings (never the database), and nodes send those again.
  */
 #include <errno.h>
 #include <libgen.h>
@@ -32,8 +31,8 @@ static int set_failure(struct sqlite_conn *s, struct error *err)
 	int code = sqlite3_errcode(s->db) & 0xff;
 
 	s->base.again = code == SQLITE_BUSY || code == SQLITE_LOCKED;
-	/* A file that is gone or damaged is not the same one when opened
-	 * again. */
+	/* The file may be gone or damaged: close the connection, so that the next one opens the
+	 * file again. */
 	s->base.broken = code == SQLITE_IOERR || code == SQLITE_CORRUPT ||
 			 code == SQLITE_NOTADB || code == SQLITE_CANTOPEN;
 	code = s->base.again             ? EBUSY
@@ -44,7 +43,8 @@ static int set_failure(struct sqlite_conn *s, struct error *err)
 	return error_set(err, code, "sqlite: %s", sqlite3_errmsg(s->db));
 }
 
-/* At the first use of a file, what SQLite says leaves open what to do. */
+/* Explain an error at the first use of a file, since SQLite's own message does not say what to
+ * do. */
 static int refuse_file(struct sqlite_conn *s, struct error *err)
 {
 	int code = sqlite3_errcode(s->db) & 0xff;
@@ -166,15 +166,15 @@ static void roll_back(struct db_conn *c)
 	struct sqlite_conn *s = sqlite_of(c);
 	bool again = c->again;
 
-	/* Some errors have rolled back already. */
+	/* Some errors end the transaction by themselves: roll back only if it is still open. */
 	if (!sqlite3_get_autocommit(s->db) &&
 	    sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL) != SQLITE_OK)
 		c->broken = true;
 	c->again = again;
 }
 
-/* Parameters are found by their names: SQLite numbers them as they first stand in a statement,
- * PostgreSQL by what they say. */
+/* Bind parameters by their names ($1, $2): SQLite numbers them in the order of appearance,
+ * PostgreSQL by these names. */
 static int bind_params(struct sqlite_conn *s, sqlite3_stmt *st,
 		       const struct db_value *params, size_t n,
 		       struct error *err)
@@ -253,7 +253,7 @@ static int run_query(struct db_conn *c, const struct db_statement *what,
 	rc = bind_params(s, st, params, n, err);
 	if (rc == 0)
 		rc = show_rows(s, st, what->types, each, arg, err);
-	/* Resetting tells the error of the step again. */
+	/* The result of the reset is ignored: it repeats the error of the step. */
 	if (once) {
 		sqlite3_finalize(st);
 	} else {
@@ -266,7 +266,7 @@ static int run_query(struct db_conn *c, const struct db_statement *what,
 const struct db_ops db_sqlite_ops = {
 	.name = "sqlite",
 	.scheme = "sqlite:",
-	/* An id is never given twice: lists in memory are known by it. */
+	/* AUTOINCREMENT never uses an id twice; lists in memory are identified by id. */
 	.id_type = "INTEGER PRIMARY KEY AUTOINCREMENT",
 	.blob_type = "BLOB",
 	.clustered = " WITHOUT ROWID",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * /v1/doctor and /v1/nodes/NODE/doctor: what nodes found that they lack
- * (docs/formats/registry-api.md).  A node is believed about itself alone.
+ * /v1/doctor and /v1/nodes/NODE/doctor: what nodes lack according to their own checks
+ * (docs/formats/registry-api.md). A node may report on itself only.
  */
 #include "registry/doctor.h"
 
@@ -13,8 +13,9 @@
 #include "registry/routes.h"
 #include "registry/schema.h"
 
-#define CHECKS_MAX 200 /* of one node */
-#define FAILED_MAX 50  /* of these, kept with their words */
+#define CHECKS_MAX 200 /* checks that one node reports, at most */
+/* failed checks of a node that are stored with their texts */
+#define FAILED_MAX 50
 #define NAME_MAX_BYTES 64
 #define WORDS_MAX 1024 /* bytes of a detail or a cure */
 #define NODES_MAX 20000
@@ -32,10 +33,10 @@ struct doctor_report {
 	const char *node;
 	int64_t now, checks, missing, advice;
 	json_t *failed;
-	char *text; /* of `failed` */
+	char *text; /* `failed` as JSON text */
 };
 
-/* A member that is a text of at most so many bytes; NULL: it is none. */
+/* The member's text; NULL: not a text, or longer than `max` bytes. */
 static const char *text_within(const json_t *o, const char *key, size_t max)
 {
 	const json_t *v = json_object_get(o, key);
@@ -180,20 +181,20 @@ static int read_nodes(struct db_conn *c, void *arg, struct error *err)
 	struct doctor_reading *r = arg;
 	int n = count_nodes(c, r->now, &r->counts, err);
 
-	json_array_clear(r->nodes); /* of an earlier try */
+	json_array_clear(r->nodes); /* a repeated transaction begins anew */
 	return n < 0 ? n
 		     : DB_QUERY(c, SQL_DOCTOR_LIST, add_node, r, err,
 				DB_INT(r->now - KEPT_S), db_text(r->node),
 				DB_INT(r->limit));
 }
 
-/* Nodes have a token of their own, or one for all of them: these may write. */
+/* Is it the token of a node, or the one that all nodes share? The latter may write. */
 static bool is_nodes_token(const struct token *t)
 {
 	return !(t->roles & ROLE_ADMIN) && (t->node || t->roles & ROLE_WRITE);
 }
 
-/* The weak points of other nodes would tell whom to attack, so no node is shown them. */
+/* Refuse nodes' tokens: a list of what other nodes lack would show an attacker where to begin. */
 static int check_reader(struct call *c, struct error *err)
 {
 	const struct token *t = c->token;

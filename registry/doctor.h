@@ -5,13 +5,13 @@
 
 #include "registry/db.h"
 
-/* Nodes that reported; those that did within three hours, and of these the ones that lack
- * what they need, and the ones that have advice. */
+/* All nodes that reported; `fresh`: within three hours; of these, `missing`: nodes that lack
+ * something they need; `advice`: nodes that got advice. */
 struct doctor_counts {
 	int64_t nodes, fresh, missing, advice;
 };
 
-/* Forget nodes that have not reported for a week, and count the others.  Blocks. */
+/* Delete nodes that have not reported for a week, and count the others. Blocks. */
 int doctor_sweep(struct db *db, int64_t now, struct doctor_counts *ret,
 		 struct error *err) MUST_CHECK;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The rows of env_key, each of one key of one store.  Every change is one statement whose
- * condition is the lease's generation, so that replicas need no lock among each other.
+ * The rows of env_key: one for each key of each store. Every change is one statement whose
+ * condition includes the lease's generation, so that replicas need no lock between them.
  */
 #include "registry/env_db.h"
 
@@ -16,7 +16,7 @@
 #define HOUR_MS INT64_C(3600000)
 #define N_MAX 24
 
-/* A statement, and what its rows are for. */
+/* A statement with its parameters and the callback for its rows. */
 struct env_query {
 	enum statement what;
 	struct db_value v[N_MAX];
@@ -36,7 +36,7 @@ static void add_name(struct env_query *q, const struct env_name *n)
 	add_value(q, db_text(n->key));
 }
 
-static int query_one(struct db_conn *c, void *arg, struct error *err)
+static int run_env_query(struct db_conn *c, void *arg, struct error *err)
 {
 	struct env_query *q = arg;
 
@@ -45,7 +45,7 @@ static int query_one(struct db_conn *c, void *arg, struct error *err)
 
 static int run_change(struct db *db, struct env_query *q, struct error *err)
 {
-	return db_run(db, DB_WRITE, query_one, q, err);
+	return db_run(db, DB_WRITE, run_env_query, q, err);
 }
 
 /* ------------------------------------------------------------------------ read --- */
@@ -79,7 +79,7 @@ static int note_entry(void *arg, const struct db_value *row)
 		.bad = row[15].data,
 	};
 
-	/* A clock that was set back makes no lease longer than leases are. */
+	/* Ignore a lease that would last longer than the maximum: the clock was set back since. */
 	if (e.lease_ms <= 0 || e.lease_ms > ENV_LEASE_MAX_MS) {
 		e.lease_ms = 0;
 		e.holder = "";
@@ -110,7 +110,7 @@ int env_db_get(struct db *db, const struct env_name *n, env_known_fn *fn,
 	int rc;
 
 	add_name(&q, n);
-	rc = db_run(db, DB_ALONE, query_one, &q, err);
+	rc = db_run(db, DB_ALONE, run_env_query, &q, err);
 	if (rc < 0)
 		return rc;
 	e.key = n->key;
@@ -132,7 +132,7 @@ int env_db_list(struct db *db, const struct env_filter *f, env_known_fn *fn,
 	add_value(&q, db_text(f->after));
 	add_value(&q, DB_INT(f->now_ms));
 	add_value(&q, DB_INT(f->limit));
-	rc = db_run(db, DB_ALONE, query_one, &q, err);
+	rc = db_run(db, DB_ALONE, run_env_query, &q, err);
 	return rc < 0 ? rc : 0;
 }
 
@@ -145,7 +145,7 @@ struct env_taking {
 	int64_t generation;
 };
 
-/* Counts one more of `what`: of `kind`, and of that the one with the name. */
+/* Count one key more for `name` among the counters of `kind`. */
 static int count_key(struct db_conn *c, const char *kind, const char *name,
 		     int64_t *ret, struct error *err)
 {
@@ -159,9 +159,8 @@ static int count_key(struct db_conn *c, const char *kind, const char *name,
 }
 
 /*
- * A token may have as many keys as are left for others, so that there is always room for
- * the next one, however many those have that came before.  Whoever is not known is one
- * with all others.
+ * A token may have as many keys as are left free in all, so that a further token always finds room.
+ * Callers without a name share one count.
  */
 static int check_room(struct db_conn *c, const struct env_name *n,
 		      struct error *err)
@@ -197,14 +196,14 @@ static int take_lease(struct db_conn *c, void *arg, struct error *err)
 	int n, rc;
 
 	t->is_known = false;
-	n = query_one(c, &t->take, err);
+	n = run_env_query(c, &t->take, err);
 	if (n != 0)
 		return n;
-	n = query_one(c, &t->known, err);
+	n = run_env_query(c, &t->known, err);
 	if (n < 0 || t->is_known)
 		return n < 0 ? n : 0;
-	/* 0: another replica was told of the key a moment before. */
-	n = query_one(c, &t->name, err);
+	/* 0: another replica inserted the key a moment before, so it is counted already. */
+	n = run_env_query(c, &t->name, err);
 	rc = n > 0 ? check_room(c, t->of, err) : 0;
 	return rc < 0 ? rc : n;
 }
@@ -244,7 +243,7 @@ int env_db_take(struct db *db, const struct env_name *n,
 	return rc;
 }
 
-/* The lease under which something is changed. */
+/* Add the key and the generation of the lease that permits the change. */
 static void add_lease(struct env_query *q, const struct env_name *n,
 		      int64_t generation)
 {
@@ -334,11 +333,10 @@ int env_db_remove(struct db *db, const struct env_name *n, struct error *err)
 	return run_change(db, &q, err);
 }
 
-/* Remove expired snapshots. They are of many stores and tokens: all of these are counted
- * once. */
+/* Remove expired snapshots. They belong to many stores and tokens, so count all keys anew. */
 static int sweep_expired(struct db_conn *c, void *arg, struct error *err)
 {
-	int gone = query_one(c, arg, err), n = gone;
+	int gone = run_env_query(c, arg, err), n = gone;
 
 	if (gone > 0)
 		n = db_query(c, SQL_ENV_COUNT_NONE, NULL, 0, NULL, NULL, err);

@@ -12,11 +12,11 @@
 #include "registry/env_db.h"
 #include "registry/routes.h"
 
-#define RETRY_MS 500 /* who waits asks again after this */
+#define RETRY_MS 500 /* a client that waits asks again after this time */
 #define LEASE_MIN_MS 1000
 #define TTL_MAX_MS (INT64_C(400) * 86400 * 1000)
 
-/* The key of the address, if the caller may see its store. */
+/* Read the key's name from the request's path; refuse a store that the caller may not see. */
 static int name_of(struct call *c, struct env_name *ret, struct error *err)
 {
 	*ret = (struct env_name){ .repo = call_param(c, "repo"),
@@ -59,7 +59,7 @@ static int note_state(void *arg, const struct env_known *e)
 	return bad ? -ENOMEM : 0;
 }
 
-/* All that is known of the key, with the service's time. */
+/* Everything that is known about the key, with the service's time. */
 static int get_state(struct call *c, const struct env_name *n, json_t **ret,
 		     struct error *err)
 {
@@ -121,7 +121,8 @@ int environments_list(struct call *c, struct error *err)
 
 /* ---------------------------------------------------------------------- bodies --- */
 
-/* A text for people, of printable ASCII: it is shown on terminals. */
+/* Read a text of printable ASCII: users see it on terminals, so it may hold no control
+ * characters. */
 static int get_words(const json_t *o, const char *name, size_t max,
 		     const char **ret, struct error *err)
 {
@@ -186,7 +187,7 @@ static int read_wish(const json_t *o, struct env_lease_wish *ret,
 	return rc;
 }
 
-/* Is there a snapshot that will do, another captor at work, or one that failed? */
+/* The state to report: a usable snapshot, a lease of another captor, or a failed capture. */
 static const char *state_of(const json_t *o, const struct env_lease_wish *w)
 {
 	const json_t *snap = json_object_get(o, "snapshot");
@@ -202,8 +203,8 @@ static const char *state_of(const json_t *o, const struct env_lease_wish *w)
 	return json_is_null(json_object_get(o, "lease")) ? "free" : "held";
 }
 
-/* The table is changed only where a look at it says that this can succeed: of a thousand
- * that wait, nobody keeps others from writing. */
+/* Read the table first, and write only if the lease may be free: a thousand waiting nodes then do
+ * not block others from writing. */
 static int wait_for_lease(struct call *c, const struct env_name *n,
 			  const struct env_lease_wish *w, json_t **ret,
 			  struct error *err)
@@ -260,7 +261,7 @@ static int64_t generation_of(const struct call *c)
 	return strtoll(call_param(c, "generation"), NULL, 10);
 }
 
-/* "NAME": 0 or 1. */
+/* Answer with the JSON object {"NAME": n}, n being 0 or 1. */
 static int send_count(struct call *c, const char *name, int n,
 		      struct error *err)
 {
@@ -371,7 +372,7 @@ int environments_unpin(struct call *c, struct error *err)
 	return set_pin(c, false, err);
 }
 
-/* Nothing was removed: was it so because the snapshot is pinned? */
+/* Nothing was removed: find out whether the snapshot is pinned. */
 static int check_unpinned(struct call *c, const struct env_name *n,
 			  struct error *err)
 {

@@ -13,9 +13,10 @@
 
 #define DAY_S 86400
 #define YEAR_MS INT64_C(31536000000)
-#define DAY_TRIM 1000       /* rows that leave a full day at once */
-#define SCALE_TRIM 2000     /* starts that leave at once */
-#define PAST_NODES_MAX 200u /* asked about for one start */
+#define DAY_TRIM 1000   /* rows deleted at once when a day has too many */
+#define SCALE_TRIM 2000 /* starts deleted at once when there are too many */
+/* nodes of a start whose earlier starts are looked up */
+#define PAST_NODES_MAX 200u
 
 /* --------------------------------------------------------------------- due --- */
 
@@ -84,7 +85,7 @@ int history_db_failed(struct db *db, enum history_sum what, int64_t id,
 
 /* --------------------------------------------------------------------- add --- */
 
-/* The straggling stage of each node that cost most; blame + 1, by node. */
+/* For each node, the straggling stage that cost most: index of its blame plus 1; 0: none. */
 static uint32_t *worst_blames(const struct start_found *f)
 {
 	uint32_t *v = calloc(f->report.n_nodes + 1, sizeof(*v));
@@ -99,23 +100,23 @@ static uint32_t *worst_blames(const struct start_found *f)
 	return v;
 }
 
-/* A time whose sum over so many starts is a number that the database has, whatever clocks
- * say. */
-static int64_t sane_ms(int64_t ns)
+/* Bound a time to a year, so that no wrong clock makes a sum overflow the database's integer. */
+static int64_t bound_ms(int64_t ns)
 {
 	int64_t v = ns / NS_PER_MS;
 
 	return v < 0 ? 0 : v < YEAR_MS ? v : YEAR_MS;
 }
 
-static int64_t sane_sum_ms(double s, uint64_t n)
+static int64_t bound_sum_ms(double s, uint64_t n)
 {
 	double most = (double)YEAR_MS * (double)n;
 
 	return (int64_t)(s * 1000 < most ? s * 1000 : most);
 }
 
-/* When it began, s.  Whose clock says that it is yet to come would be kept till then. */
+/* When the start began, seconds since 1970. A node's clock may be ahead, which would keep the row
+ * too long: bound the time by when the events were received. */
 static int64_t begin_s(const struct start_found *f)
 {
 	int64_t at = f->report.begin_ns / NS_PER_S;
@@ -132,7 +133,7 @@ static int put_node_day(struct db_conn *c, const struct start_found *f,
 
 	return DB_QUERY(c, SQL_NODE_DAY_PUT, NULL, NULL, err,
 			db_text(r->nodes[node].name), DB_INT(at / DAY_S),
-			DB_INT(slow), DB_INT(slow ? sane_ms(excess_ns) : 0),
+			DB_INT(slow), DB_INT(slow ? bound_ms(excess_ns) : 0),
 			DB_INT(slow ? at : 0));
 }
 
@@ -153,8 +154,9 @@ static int put_nodes(struct db_conn *c, const struct start_found *f,
 		n = DB_QUERY(c, SQL_NODE_PUT, NULL, NULL, err,
 			     db_text(r->nodes[i].name), DB_INT(f->head.id),
 			     db_text(f->head.job), DB_INT(begin_s(f)),
-			     DB_INT(sane_ms(r->nodes[i].busy_ns)),
-			     DB_INT(sane_ms(r->spread.median_ns)), DB_INT(slow),
+			     DB_INT(bound_ms(r->nodes[i].busy_ns)),
+			     DB_INT(bound_ms(r->spread.median_ns)),
+			     DB_INT(slow),
 			     db_text(b ? r->stages[b->within].name : ""),
 			     db_text(b ? start_cause_name(b->cause) : ""));
 		if (n > 0)
@@ -175,22 +177,24 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 	const struct start_report *r = &f->report;
 	const struct start_lost *lost = &r->lost;
 	bool whole = !stage[0];
-	/* Nobody ended a stage: so that no row has fewer nodes than starts. */
+	/* At least 1, also when no node ended the stage: a row must not count fewer nodes than
+	 * starts. */
 	uint64_t nodes = s->n ? s->n : 1;
 
 	return DB_QUERY(c, SQL_DAY_PUT, NULL, NULL, err,
 			DB_INT(begin_s(f) / DAY_S), db_text(f->head.image),
 			db_text(f->head.label), db_text(stage), DB_INT(nodes),
-			DB_INT(sane_ms(s->median_ns)), DB_INT(sane_ms(job_ns)),
-			DB_INT(sane_ms(s->max_ns)), DB_INT(slow),
-			DB_INT(whole ? sane_sum_ms(lost->node_s, r->n_nodes)
+			DB_INT(bound_ms(s->median_ns)),
+			DB_INT(bound_ms(job_ns)), DB_INT(bound_ms(s->max_ns)),
+			DB_INT(slow),
+			DB_INT(whole ? bound_sum_ms(lost->node_s, r->n_nodes)
 				     : 0),
-			DB_INT(whole ? sane_sum_ms(lost->wait_s, r->n_nodes)
+			DB_INT(whole ? bound_sum_ms(lost->wait_s, r->n_nodes)
 				     : 0),
 			DB_INT(is_top), DB_INT(job_start_class(&f->head)));
 }
 
-/* GPUs of the nodes together; 0 where some do not say how many they have. */
+/* GPUs of all nodes together; 0: some node did not report how many it has. */
 static uint64_t gpus_of(const struct start_report *r)
 {
 	uint64_t gpus = 0;
@@ -202,8 +206,8 @@ static uint64_t gpus_of(const struct start_report *r)
 	return gpus;
 }
 
-/* Order of stages: those of most nodes are first, then those that took longest: a stage
- * that a single node makes up takes no place of others, whichever was heard of first. */
+/* Order stages by their number of nodes, then by length. A stage that a single node invents then
+ * cannot push out others. */
 static int history_by_nodes(const void *x, const void *y)
 {
 	const struct start_stage *a = *(const struct start_stage *const *)x,
@@ -226,7 +230,7 @@ static int history_by_begin(const void *x, const void *y)
 	return strcmp(a->name, b->name);
 }
 
-/* The stages that are kept, in the order in which they began; freed by the caller. */
+/* Choose the stages to store, in the order in which they began; the caller frees the result. */
 static const struct start_stage **choose_stages(const struct start_report *r,
 						size_t *ret_n)
 {
@@ -257,9 +261,9 @@ static int format_stages(const struct start_report *r, struct buf *ret)
 			&(struct scale_row){
 				.stage = v[i]->name,
 				.nodes = (int64_t)v[i]->spread.n,
-				.job_ms = sane_ms(v[i]->job_ns),
-				.median_ms = sane_ms(v[i]->spread.median_ns),
-				.max_ms = sane_ms(v[i]->spread.max_ns) },
+				.job_ms = bound_ms(v[i]->job_ns),
+				.median_ms = bound_ms(v[i]->spread.median_ns),
+				.max_ms = bound_ms(v[i]->spread.max_ns) },
 			ret);
 	return rc;
 }
@@ -276,9 +280,9 @@ static int put_scales(struct db_conn *c, const struct start_found *f,
 			DB_INT(begin_s(f)), db_text(f->head.job),
 			db_text(f->head.image), db_text(f->head.label),
 			DB_INT(r->spread.n), DB_INT(gpus_of(r)),
-			DB_INT(sane_ms(r->end_ns - r->begin_ns)),
-			DB_INT(sane_ms(r->spread.median_ns)),
-			DB_INT(sane_ms(r->spread.max_ns)),
+			DB_INT(bound_ms(r->end_ns - r->begin_ns)),
+			DB_INT(bound_ms(r->spread.median_ns)),
+			DB_INT(bound_ms(r->spread.max_ns)),
 			db_text(stages.data ? stages.data : ""),
 			DB_INT(job_start_class(&f->head)));
 }
@@ -293,7 +297,7 @@ static int put_summary(struct db_conn *c, const struct start_found *f,
 		    : error_nomem(err);
 }
 
-/* Bound the rows of a day: whoever makes up images, labels and stages fills no disk. */
+/* Bound the rows of a day, so that invented images, labels and stages cannot fill the disk. */
 static int trim_day(struct db_conn *c, int64_t day, struct error *err)
 {
 	int64_t rows = 0;

@@ -12,25 +12,30 @@
 #include "recorder/trace.h"
 
 #define STALE_MS 1000
-#define MERGE_MEMORY_MAX (64u << 20) /* of decoded recordings at once */
+/* memory of the decoded recordings of one merge */
+#define MERGE_MEMORY_MAX (64u << 20)
 #define HOT_ENTRIES_MAX 65536u
-#define LENT_FACTOR 2u    /* lists still with clients, of those kept */
-#define MERGES_WAITING 2u /* threads that wait until a merge has ended */
+/* lists that clients still read may take so many times --list-memory */
+#define LENT_FACTOR 2u
+#define MERGES_WAITING 2u /* threads that may wait for the running merge */
 
-/* A list as it is kept; `list` is what others see. */
+/* A cached list with its count of users; callers see only `list`. */
 struct kept_hot {
 	struct hot_list_text list;
-	unsigned int refs; /* by hot.lock */
+	unsigned int refs; /* users; protected by hot.lock */
 };
 
-/* The kept list of a start. */
+/* Cache entry of one start. */
 struct slot {
 	int64_t start, version, made_ms;
-	struct kept_hot *kept; /* NULL: nothing yet */
-	bool busy;             /* somebody makes the list; the slot stays */
-	unsigned int waiters;  /* threads that will look at it again */
-	uint64_t tries;        /* how often the list was made, or not */
-	struct error error;    /* why not, the last time; code 0: it was */
+	struct kept_hot *kept; /* NULL: no list yet */
+	/* a thread makes the list; the slot must not be freed */
+	bool busy;
+	/* threads that wait for the list; the slot must not be freed */
+	unsigned int waiters;
+	/* attempts to make the list, failed ones included */
+	uint64_t tries;
+	struct error error; /* error of the last attempt; code 0: none */
 	UT_hash_handle hh;
 	TAILQ_ENTRY(slot) lru;
 };
@@ -39,13 +44,14 @@ struct hot {
 	struct db *db;
 	uint64_t bytes_max;
 	int64_t timeout_ns;
-	pthread_mutex_t lock; /* protects what follows */
+	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t ready, merged;
-	bool is_merging; /* one at once: its memory */
+	bool is_merging; /* merges run one at a time, to bound their memory */
 	unsigned int n_to_merge;
 	struct slot *slots;
 	TAILQ_HEAD(slot_list, slot) lru; /* least recently used first */
-	uint64_t lent; /* bytes of lists that are alive, kept or not */
+	/* bytes of all lists in memory: cached, or still read by clients */
+	uint64_t lent;
 	struct hot_stats stats;
 };
 
@@ -73,7 +79,7 @@ int hot_new(struct db *db, uint64_t bytes_max, int64_t timeout_ns,
 
 /* ------------------------------------------------------------------ the cache --- */
 
-static void unref_kept(struct hot *h, struct kept_hot *k)
+static void unref_cached_list(struct hot *h, struct kept_hot *k)
 {
 	if (!k || --k->refs > 0)
 		return;
@@ -82,19 +88,19 @@ static void unref_kept(struct hot *h, struct kept_hot *k)
 	free(k);
 }
 
-static void drop_kept(struct hot *h, struct slot *s)
+static void drop_cached_list(struct hot *h, struct slot *s)
 {
 	if (!s->kept)
 		return;
 	h->stats.bytes -= s->kept->list.trace.len;
 	h->stats.lists--;
-	unref_kept(h, s->kept);
+	unref_cached_list(h, s->kept);
 	s->kept = NULL;
 }
 
 static void free_slot(struct hot *h, struct slot *s)
 {
-	drop_kept(h, s);
+	drop_cached_list(h, s);
 	HASH_DEL(h->slots, s);
 	TAILQ_REMOVE(&h->lru, s, lru);
 	free(s);
@@ -149,8 +155,8 @@ static void shrink_cache(struct hot *h)
 	}
 }
 
-/* A slot without a list would stay for ever. */
-static void leave_slot(struct hot *h, struct slot *s)
+/* Free a slot without a list: shrink_cache() frees slots only while lists take too much memory. */
+static void free_empty_slot(struct hot *h, struct slot *s)
 {
 	if (!s->busy && s->waiters == 0 && !s->kept)
 		free_slot(h, s);
@@ -159,7 +165,7 @@ static void leave_slot(struct hot *h, struct slot *s)
 static void keep_list(struct hot *h, struct slot *s, struct kept_hot *k,
 		      int64_t version, int64_t made_ms)
 {
-	drop_kept(h, s);
+	drop_cached_list(h, s);
 	s->kept = k;
 	s->version = version;
 	s->made_ms = made_ms;
@@ -200,7 +206,8 @@ static int load_run(struct hot *h, int64_t start, const struct vote *v,
 	return 0;
 }
 
-/* The smallest first: those that a hostile node made large are left out. */
+/* Load recordings, the smallest first, up to a bound of memory. Huge recordings of a hostile node
+ * are then the ones left out. */
 static int load_runs(struct hot *h, int64_t start, struct runs *r,
 		     struct error *err)
 {
@@ -249,7 +256,8 @@ static struct timespec wait_deadline(const struct hot *h)
 				  .tv_nsec = until % NS_PER_S };
 }
 
-/* Starts that are merged all the time have no more than a few threads wait. */
+/* Wait until no other merge runs. Only a few threads may wait, so that constant merges do not take
+ * all threads. */
 static int merge_begin(struct hot *h, struct error *err)
 {
 	const struct timespec until = wait_deadline(h);
@@ -289,7 +297,8 @@ static int merge_one(struct hot *h, const struct start *s, struct hot_row *ret,
 	ret->made_ms = clock_wall_ms();
 	rc = merge_start(h, s->id, ret, err);
 	merge_end(h);
-	/* Without it in the database the others merge for themselves. */
+	/* If the list cannot be stored, other replicas have to merge it themselves; that is no
+	 * failure here. */
 	if (rc == 0 && trace_db_hot_put(h->db, s->id, ret, NULL) < 0)
 		rc = 0;
 	pthread_mutex_lock(&h->lock);
@@ -300,8 +309,8 @@ static int merge_one(struct hot *h, const struct start *s, struct hot_row *ret,
 	return error_wrap(err, rc, "merge");
 }
 
-static int make_kept(struct hot_row *row, struct kept_hot **ret,
-		     struct error *err)
+static int make_cached_list(struct hot_row *row, struct kept_hot **ret,
+			    struct error *err)
 {
 	struct kept_hot *k = calloc(1, sizeof(*k));
 	char text[DIGEST_STR_MAX];
@@ -322,7 +331,7 @@ static int make_kept(struct hot_row *row, struct kept_hot **ret,
 	return 0;
 }
 
-/* Also one of the future: the clock of the replica that made it was ahead. */
+/* A list from the future is stale too: the clock of the replica that made it was ahead. */
 static bool is_stale(int64_t made_ms)
 {
 	int64_t now = clock_wall_ms();
@@ -330,8 +339,8 @@ static bool is_stale(int64_t made_ms)
 	return made_ms > now || now - made_ms >= STALE_MS;
 }
 
-/* The list from the database, merged anew when it is of an older version and a
- * second old.  With -EBUSY there may be a `*ret`, too, which is older. */
+/* Get the list from the database. Merge it again if its version is old and it was made over a
+ * second ago. With -EBUSY, `*ret` may be set to an older list. */
 static int make_list(struct hot *h, const struct start *s, bool may_merge,
 		     struct hot_row *row, struct kept_hot **ret,
 		     struct error *err)
@@ -344,10 +353,10 @@ static int make_list(struct hot *h, const struct start *s, bool may_merge,
 	     (rc == 0 && row->version < s->version && is_stale(row->made_ms))))
 		rc = merge_one(h, s, row, err);
 	if (rc == 0)
-		return make_kept(row, ret, err);
-	/* While others are merged an older one may do. */
+		return make_cached_list(row, ret, err);
+	/* Another merge is running: use the older list, if the database has one. */
 	if (rc == -EBUSY && found == 0)
-		(void)!make_kept(row, ret, NULL);
+		(void)!make_cached_list(row, ret, NULL);
 	return rc;
 }
 
@@ -372,7 +381,7 @@ static int wait_ready(struct hot *h, struct slot *slot, const struct start *s,
 	slot->waiters--;
 	if (rc)
 		return error_set(err, EBUSY, "the list is being merged");
-	/* An error of the thread that made the list would be that of each waiter. */
+	/* The thread that made the list failed: return its error to each waiting thread. */
 	if (slot->tries == tries || !slot->error.code || is_usable(slot, s))
 		return 0;
 	if (err)
@@ -380,7 +389,7 @@ static int wait_ready(struct hot *h, struct slot *slot, const struct start *s,
 	return -slot->error.code;
 }
 
-/* With the lock held, which is given up meanwhile. */
+/* Make the slot's list. Called with the lock held, and releases it while the list is made. */
 static int fill_slot(struct hot *h, struct slot *slot, const struct start *s,
 		     bool may_merge, struct error *err)
 {
@@ -398,7 +407,8 @@ static int fill_slot(struct hot *h, struct slot *slot, const struct start *s,
 	pthread_mutex_lock(&h->lock);
 	slot->busy = false;
 	slot->tries++;
-	/* Without a merge here there is no error to share: those who wait may merge it themselves. */
+	/* A caller that may not merge leaves no error for the waiting threads, because these may
+	 * merge themselves. */
 	slot->error = may_merge ? why : (struct error)ERROR_INIT;
 	if (rc < 0 && err)
 		*err = why;
@@ -409,16 +419,15 @@ static int fill_slot(struct hot *h, struct slot *slot, const struct start *s,
 	return rc;
 }
 
-/* The end of a call that asked for the slot's list: lent where `rc` is 0, and the lock given
- * up. */
-static int lend_kept(struct hot *h, struct slot *slot, int rc,
-		     struct hot_list_text **ret)
+/* End a call for the slot's list: lend the list if `rc` is 0, and unlock. */
+static int lend_cached_list(struct hot *h, struct slot *slot, int rc,
+			    struct hot_list_text **ret)
 {
 	if (rc == 0) {
 		slot->kept->refs++;
 		*ret = &slot->kept->list;
 	}
-	leave_slot(h, slot);
+	free_empty_slot(h, slot);
 	shrink_cache(h);
 	pthread_mutex_unlock(&h->lock);
 	return rc;
@@ -441,12 +450,12 @@ int hot_get(struct hot *h, const struct start *s, struct hot_list_text **ret,
 	while (rc == 0 && !is_usable(slot, s))
 		rc = slot->busy ? wait_ready(h, slot, s, err)
 				: fill_slot(h, slot, s, true, err);
-	/* An older list is better than none. */
+	/* The merge is busy: use an older list. */
 	if (rc == -EBUSY && slot->kept)
 		rc = 0;
 	if (rc == 0)
 		h->stats.stale_total += slot->version < s->version;
-	return lend_kept(h, slot, rc, ret);
+	return lend_cached_list(h, slot, rc, ret);
 }
 
 int hot_get_merged(struct hot *h, const struct start *s,
@@ -464,7 +473,7 @@ int hot_get_merged(struct hot *h, const struct start *s,
 	if (!slot->kept)
 		rc = slot->busy ? error_set(err, ENOENT, "it is being merged")
 				: fill_slot(h, slot, s, false, err);
-	return lend_kept(h, slot, rc, ret);
+	return lend_cached_list(h, slot, rc, ret);
 }
 
 void hot_put(struct hot *h, struct hot_list_text *l)
@@ -472,7 +481,7 @@ void hot_put(struct hot *h, struct hot_list_text *l)
 	struct kept_hot *k = container_of(l, struct kept_hot, list);
 
 	pthread_mutex_lock(&h->lock);
-	unref_kept(h, k);
+	unref_cached_list(h, k);
 	pthread_mutex_unlock(&h->lock);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Merged lists: made from the votes in the database, kept there and in a bounded
- * memory.  What is in memory is only used for the version that the database names
- * now, or for a second longer: a list that changes is merged once a second.
+ * Merged lists of hot blocks: made from the recordings (votes) in the database, stored there, and
+ * cached in bounded memory. A cached list is used while the database names its version, and up to a
+ * second longer, because a list that keeps changing is merged once a second.
  */
 #ifndef BOOTSEER_REGISTRY_HOT_H
 #define BOOTSEER_REGISTRY_HOT_H
@@ -12,9 +12,9 @@
 
 #define HOT_ETAG_MAX 40
 
-/* A list; never changes. */
+/* A merged list; it never changes. */
 struct hot_list_text {
-	struct buf trace; /* encoded */
+	struct buf trace; /* encoded trace */
 	char etag[HOT_ETAG_MAX];
 	uint64_t votes;
 };
@@ -25,7 +25,7 @@ struct hot_stats {
 	uint64_t lists, bytes;
 };
 
-/* Any thread. */
+/* The cache of lists. Any thread may use it. */
 struct hot;
 int hot_new(struct db *db, uint64_t bytes_max, int64_t timeout_ns,
 	    struct hot **ret, struct error *err) MUST_CHECK;
@@ -33,15 +33,14 @@ void hot_free(struct hot *h);
 DEFINE_AUTO(hot)
 
 /*
- * The list of a start.  Blocks: the first who asks merges, the others wait for
- * him.  It may be older than `s` says while others are merged.  -ENOENT: its votes
- * have gone; -EBUSY: there is none yet, and merging takes too long or others wait for
- * it already, or too much memory is with clients that are slow.  Release with
- * hot_put().
+ * Get the list of a start. Blocks: the first caller merges, the others wait for its result. While
+ * other lists are merged, the result may be older than the version in `s`. -ENOENT: the start's
+ * recordings have gone. -EBUSY: there is no list yet and merging takes too long, or too many
+ * threads wait for a merge, or slow clients hold too much memory. Release with hot_put().
  */
 int hot_get(struct hot *h, const struct start *s, struct hot_list_text **ret,
 	    struct error *err) MUST_CHECK;
-/* The same without merging anything: a list that was made before, of any version. */
+/* The same without merging: returns an existing list of any version. */
 int hot_get_merged(struct hot *h, const struct start *s,
 		   struct hot_list_text **ret, struct error *err) MUST_CHECK;
 void hot_put(struct hot *h, struct hot_list_text *l);

@@ -12,7 +12,7 @@ static int hot_by_block(const void *x, const void *y, void *arg)
 	uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
 	int order = memcmp(&e[a].block, &e[b].block, sizeof(e->block));
 
-	/* A hot entry goes before others of its file, even if it is read later. */
+	/* For the same block, put hot entries before others, even if they are read later. */
 	if (order == 0 &&
 	    (e[a].confidence >= TRACE_HOT) != (e[b].confidence >= TRACE_HOT))
 		return e[a].confidence >= TRACE_HOT ? -1 : 1;

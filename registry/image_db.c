@@ -6,7 +6,7 @@
 #include "registry/db.h"
 #include "registry/schema.h"
 
-#define SWEEP_MAX 10000 /* rows at once */
+#define SWEEP_MAX 10000 /* rows that one statement deletes */
 
 /* --------------------------------------------------------------------- put --- */
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * /v1/indexes: docs/formats/registry-api.md.  An index tells an image's file names, so each call is
- * answered only when the image's registry lets its credentials pull the image.  The service
- * cannot tell a right index from a wrong one, and need not: nodes believe signatures.
+ * /v1/indexes: docs/formats/registry-api.md. An index reveals an image's file names, so a call is
+ * answered only if the image's registry lets the caller's credentials pull the image. The service
+ * cannot tell whether an index is right: nodes check its signature.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -25,7 +25,7 @@ static struct index_name name_of(const struct call *c, const char *node)
 	};
 }
 
-/* May the caller pull the image?  His own token must be for the repository, too. */
+/* Check that the caller may pull the image, and that the caller's token covers the repository. */
 static int check_pull(struct call *c, struct error *err)
 {
 	const struct issuer_pull p = {
@@ -49,8 +49,8 @@ static int check_offerer(struct call *c, struct error *err)
 	return rc == 0 ? check_pull(c, err) : rc;
 }
 
-/* -ECANCELED: the claim is not there, or not any more. */
-static int tell_lost(struct call *c, int rc, struct error *err)
+/* Turn -ECANCELED, which means that the node has no claim or has lost it, into an HTTP error. */
+static int answer_lost_claim(struct call *c, int rc, struct error *err)
 {
 	struct error why = err ? *err : (struct error)ERROR_INIT;
 
@@ -95,7 +95,7 @@ int image_indexes_put_part(struct call *c, struct error *err)
 		rc = index_db_put_part(c->service->db, &n, part, c->req->body,
 				       c->req->head.content_length,
 				       c->service->cfg->index_bytes, err);
-	return rc < 0 ? tell_lost(c, rc, err)
+	return rc < 0 ? answer_lost_claim(c, rc, err)
 		      : call_send_json(c, json_pack("{s:i}", "stored", 1), err);
 }
 
@@ -119,7 +119,7 @@ int image_indexes_publish(struct call *c, struct error *err)
 		return error_nomem(err);
 	p.signature = signature.data;
 	rc = index_db_publish(c->service->db, &n, &p, err);
-	return rc < 0 ? tell_lost(c, rc, err)
+	return rc < 0 ? answer_lost_claim(c, rc, err)
 		      : call_send_json(c, json_pack("{s:i}", "published", 1),
 				       err);
 }

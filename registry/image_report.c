@@ -11,11 +11,12 @@
 
 #define NUMBER_MAX (INT64_C(1) << 50)
 #define PATH_BYTES_MAX 4095u
-#define STARTS_MAX 1024u /* times that a median is taken of */
+#define STARTS_MAX 1024u /* starts whose times a median is computed from */
 
 /* ----------------------------------------------------------------- members --- */
 
-/* Numbers of a start, and of the objects within it; times are not summed up. */
+/* Names of the numbers of a start and of the objects within it. Counts are summed up over starts,
+ * times are not. */
 static const char *const times[] = { "started_at", "ready_ms", "waited_ms",
 				     "watched_ms" };
 static const char *const counts[] = { "reads", "read_bytes", "read_blocks",
@@ -42,7 +43,7 @@ static int read_number(const json_t *o, const char *name, int64_t *ret,
 	return 0;
 }
 
-/* Stored bytes that came to the node. */
+/* Read a number of stored bytes that the node received. */
 static int read_bytes(const json_t *o, const char *name, int64_t *ret,
 		      struct error *err)
 {
@@ -190,7 +191,8 @@ static int read_peers(const json_t *list, struct image_report *r,
 		    !json_is_integer(bytes) || gave < 0 || gave > NUMBER_MAX)
 			return error_set(err, EINVAL,
 					 "peers[%zu] is no [NODE, BYTES]", i);
-		/* A node counts both while blocks come: the last may be cut. */
+		/* Peers may sum up to more than the total, because blocks arrive while the node
+		 * counts: cut the last. */
 		if (gave > left)
 			gave = left;
 		left -= gave;

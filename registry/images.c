@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/images: what starts of an image read, missed and had prefetched
+/* /v1/images: what starts of an image read, missed and prefetched
  * (docs/formats/registry-api.md). */
 #include <errno.h>
 #include <stdlib.h>
@@ -125,7 +125,7 @@ static int read_hot(struct hot_list_text *list, size_t limit, json_t **ret,
 	return rc;
 }
 
-/* `*ret` is null without one. */
+/* Describe the hot list; `*ret` is the JSON value null if there is no list. */
 static int find_hot(struct call *c, const struct image_start_name *n,
 		    json_t **ret, struct error *err)
 {
@@ -156,9 +156,9 @@ static int find_hot(struct call *c, const struct image_start_name *n,
 
 struct image_starts {
 	struct image_sums *sums;
-	json_t *rows; /* the newest `max` */
+	json_t *rows; /* rows of the newest `max` starts */
 	size_t max;
-	char *name; /* of the newest that has one */
+	char *name; /* image name in the newest start that has a name */
 };
 
 static json_t *start_json(const struct image_start_row *r, json_t *start)
@@ -169,7 +169,7 @@ static json_t *start_json(const struct image_start_row *r, json_t *start)
 			      "peer_bytes", (json_int_t)r->peer_bytes,
 			      "origin_bytes", (json_int_t)r->origin_bytes);
 
-	/* The missed files of all starts together are in the answer once. */
+	/* Drop each start's missed files: the answer has one list for all starts. */
 	(void)json_object_del(start, "missed_files");
 	if (json_object_update(o, start) == 0)
 		return o;

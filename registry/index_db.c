@@ -7,12 +7,12 @@
 #include "registry/db.h"
 #include "registry/schema.h"
 
-#define EVICT_MAX 64 /* owners that give way to one part */
+#define EVICT_MAX 64 /* owners whose indexes may be deleted to store one part */
 
-/* The row of an owner, for whoever changes it. */
+/* The row of an owner's offer, read before a change. */
 struct index_row {
 	int64_t id, state, until, bytes;
-	bool is_nodes; /* the claim is of the node that asks */
+	bool is_nodes; /* the calling node has the claim */
 };
 
 struct index_call {
@@ -43,7 +43,7 @@ static int note_row(void *arg, const struct db_value *row)
 	return 0;
 }
 
-/* 1: there is one. */
+/* Read the row. Returns 1, or 0: there is none. */
 static int find_row(struct db_conn *c, struct index_call *k, struct error *err)
 {
 	return DB_QUERY(c, SQL_INDEX_OF, note_row, &k->row, err,
@@ -100,7 +100,7 @@ int index_db_claim(struct db *db, const struct index_name *n,
 
 /* ----------------------------------------------------------------------- parts --- */
 
-/* 0, or why the node may not add to it. */
+/* Check that the calling node has a valid claim to the index. 0 or -errno. */
 static int check_claim(struct db_conn *c, struct index_call *k,
 		       struct error *err)
 {
@@ -167,7 +167,8 @@ int index_db_put_part(struct db *db, const struct index_name *n, int64_t part,
 	return db_run(db, DB_WRITE, put_part, &k, err);
 }
 
-/* Every owner's withdrawal counts: the same layers give the same index. */
+/* Refuse an artifact that any owner withdrew: equal layers give equal indexes, so a wrong one is
+ * wrong for all. */
 static int check_withdrawn(struct db_conn *c, struct index_call *k,
 			   struct error *err)
 {
@@ -296,7 +297,7 @@ int index_db_part(struct db *db, const struct index_name *n, int64_t id,
 
 	if (rows == 0)
 		return error_set(err, ENOENT, "there is no such index");
-	/* The answer is right without the note. */
+	/* The part was read; ignore a failure to store the time of use. */
 	if (rows > 0 && part == 0 &&
 	    db_run(db, DB_WRITE, note_used, &k, NULL) < 0)
 		return 0;

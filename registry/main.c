@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseer-registry: puts the parts together, runs the loop, takes them apart. */
+/* bootseer-registry: starts the parts of the service, runs the loop, stops them. */
 #include <errno.h>
 #include <malloc.h>
 #include <sys/resource.h>
@@ -12,9 +12,10 @@
 #include "registry/service.h"
 
 #define EXIT_BAD_OPTIONS 2
-#define DESCRIPTORS_BESIDE 256 /* of the database and the rest */
-/* Bodies come and go: memory of their size goes back to the system, instead of
- * staying in pieces. */
+/* descriptors for the database, files and so on, besides one for each client */
+#define DESCRIPTORS_BESIDE 256
+/* malloc() maps blocks of this size separately, so that the memory of request bodies goes back to
+ * the system when freed and does not fragment the heap. */
 #define MMAP_THRESHOLD (64 << 10)
 #define FILES_POLL_NS INT64_C(25000000000)
 
@@ -53,7 +54,7 @@ static void reload_service(void *arg)
 	service_reload(&((struct registry_daemon *)arg)->service);
 }
 
-/* A pod's secrets change without a signal. */
+/* Reload files that have changed: in a pod, a changed secret sends no signal. */
 static void on_files(struct loop_timer *t)
 {
 	struct registry_daemon *d =
@@ -83,8 +84,8 @@ static void raise_descriptors(const struct registry_config *cfg)
 			    (unsigned long long)r.rlim_cur);
 }
 
-/* Works on the pool end before the loop, which answers them; what is the
- * loop's ends before it too. */
+/* Stop the pool before the loop, which answers its calls, and before that the objects that belong
+ * to the loop. */
 static void stop(struct registry_daemon *d)
 {
 	struct service *s = &d->service;
@@ -151,8 +152,8 @@ static int start(const struct registry_config *cfg, struct error *err)
 	return run_service(cfg, err);
 }
 
-/* Read the files that the configuration names, so that --check-config tells of them. It
- * alone also minds a certificate that is over: whoever runs goes on, and logs it. */
+/* Read the files that the configuration names, so that --check-config reports errors in them. Only
+ * --check-config fails on an expired certificate; a running service logs it and goes on. */
 static int check_files(const struct registry_config *c, bool is_check,
 		       struct error *err)
 {
@@ -163,7 +164,8 @@ static int check_files(const struct registry_config *c, bool is_check,
 
 	if (c->tokens)
 		rc = tokens_load(c->tokens, &tokens, err);
-	/* A reload may leave none: that is how all are taken back at once. */
+	/* An empty tokens file is an error at the start only: on reload it revokes all tokens at
+	 * once. */
 	if (rc == 0 && c->tokens && !tokens.n && !c->tls_client_ca)
 		rc = error_set(err, EINVAL,
 			       "tokens file '%s' has no token, so nobody may "
@@ -191,11 +193,11 @@ int main(int argc, char **argv)
 	int operand, rc;
 
 	daemon_signals_hold();
-	/* SQLite makes its files as readable as it may; they name private images. */
+	/* SQLite creates files as readable as the umask permits, and they name private images: make
+	 * them private. */
 	(void)umask(077);
 	rc = option_parse(&registry_program, &cfg, argc, argv, &action,
 			  &operand, &err);
-	/* Also for --check-config. */
 	if (rc == 0 && cfg.listen)
 		rc = registry_config_check(&cfg, &err);
 	if (rc == 0 && cfg.listen)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The figures of the service. */
+/* The metrics of the service. */
 #ifndef BOOTSEER_REGISTRY_METRICS_H
 #define BOOTSEER_REGISTRY_METRICS_H
 
@@ -9,9 +9,9 @@
 
 struct service;
 
-/* As Prometheus text.  On the loop. */
+/* Write all metrics as Prometheus text. Call on the loop thread. */
 int metrics_format(struct service *s, struct buf *ret) MUST_CHECK;
-/* Names and meanings, for people. */
+/* Print the names and meanings of all metrics. */
 void metrics_list(FILE *out);
 
 #endif

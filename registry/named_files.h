@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which files the configuration names for tokens, certificates and keys, and whether they
- * are others than before: in a pod nobody sends SIGHUP when a secret changes. */
+/* Detects changes of the token, certificate and key files that the configuration names: in a pod a
+ * changed secret sends no SIGHUP. */
 #ifndef BOOTSEER_REGISTRY_NAMED_FILES_H
 #define BOOTSEER_REGISTRY_NAMED_FILES_H
 
@@ -8,7 +8,7 @@
 
 struct registry_config;
 
-/* A number that changes when one of the files is replaced, written, made or removed. */
+/* A checksum that changes when one of the files is replaced, written, created or removed. */
 uint64_t named_files_sum(const struct registry_config *c);
 
 #endif

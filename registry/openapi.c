@@ -18,7 +18,7 @@ static const char error_schema[] =
 	"\"properties\":{\"code\":{\"type\":\"string\"},"
 	"\"message\":{\"type\":\"string\"}}}}}";
 
-/* Takes the reference of `value`, as all json_ functions "_new" do. */
+/* Takes the reference to `value`, as json functions that end in "_new" do. */
 static int put_member(json_t *object, const char *key, json_t *value)
 {
 	return json_object_set_new(object, key, value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/operations: the report of bootseer ops report, for the page. */
+/* /v1/operations: the output of `bootseer ops report`, for the web page. */
 #include <errno.h>
 
 #include "common/fs.h"
@@ -13,7 +13,8 @@ int operations_get(struct call *c, struct error *err)
 {
 	const char *path = c->service->cfg->operations;
 	struct error why = ERROR_INIT;
-	/* Its jobs are those of a whole cluster, whoever's image they have. */
+	/* The report shows jobs of the whole cluster, so refuse tokens that are bound to a
+	 * repository. */
 	int rc = call_check_repo(c, "", err);
 
 	if (rc < 0)

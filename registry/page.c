@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The page that shows starts.  It holds no data: its script asks /v1 with the token
- * that its reader gives it, so that anybody may have it. */
+/* The web page that shows starts. It holds no data, so anybody may load it: its script reads /v1
+ * with the token that the user enters. */
 #include "registry/page.h"
 
 #include "registry/call.h"
 #include "registry/routes.h"
 
-/* Nothing from elsewhere, nothing inline, in no frame, and sent to nobody. */
+/* Content policy: load only from this service, no inline scripts, no frames, no forms to
+ * elsewhere. */
 static const char policy[] =
 	"default-src 'none'; script-src 'self'; style-src 'self'; "
 	"connect-src 'self'; img-src data:; base-uri 'none'; "

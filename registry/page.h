@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The texts of the page, which the build embeds (registry/page/). */
+/* The files of the web page (registry/page/), which the build embeds. */
 #ifndef BOOTSEER_REGISTRY_PAGE_H
 #define BOOTSEER_REGISTRY_PAGE_H
 

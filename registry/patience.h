@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which registry is asked now.  One that did not answer a moment ago is asked by one
- * call at a time, so that calls about others find a thread.  Any thread.
+ * Limits calls to a registry that timed out a moment ago to one at a time, so that calls about
+ * other registries find a free thread. Any thread.
  */
 #ifndef BOOTSEER_REGISTRY_PATIENCE_H
 #define BOOTSEER_REGISTRY_PATIENCE_H
@@ -10,13 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Patience with one registry; begins with zeros. */
+/* State of one registry; initialise with zeros. */
 struct patience {
-	atomic_int_fast64_t silent_until; /* it is taken to hang so long */
+	/* until then the registry is treated as hanging */
+	atomic_int_fast64_t silent_until;
 	atomic_uint n_asking;
 };
 
-/* May it be asked, at `now_ns` (CLOCK_MONOTONIC)?  Then patience_end() follows. */
+/* May the registry be called at `now_ns` (CLOCK_MONOTONIC)? If true, the caller must call
+ * patience_end(). */
 bool patience_begin(struct patience *p, int64_t now_ns);
 void patience_end(struct patience *p, int64_t now_ns, bool has_answered);
 

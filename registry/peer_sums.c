@@ -9,9 +9,9 @@
 #include "common/hash.h"
 
 #define TAKER_SHARE \
-	16 /* of the pairs that are told a taker has one in so many */
-#define PLACES_FIRST 1024u /* of pairs; a power of two */
-#define NO_NODE UINT32_MAX /* giver of a place that has no pair */
+	16 /* one taker gets at most one in so many of the pairs shown */
+#define PLACES_FIRST 1024u /* places for pairs at first; a power of two */
+#define NO_NODE UINT32_MAX /* marks a place without a pair */
 
 struct peer_node_entry {
 	struct peer_node node;
@@ -20,9 +20,9 @@ struct peer_node_entry {
 };
 
 struct peer_sums {
-	struct peer_node_entry *nodes, *last_taker; /* last: asked for last */
-	/* Pairs, each at the first free place from that of its hash on; half of the places
-	 * are free at least. */
+	struct peer_node_entry *nodes, *last_taker; /* last_taker: found last */
+	/* Hash table of pairs: each is at the first free place after that of its hash. At least
+	 * half of the places are free. */
 	struct peer_pair *places;
 	size_t n_places, n_pairs;
 	uint64_t got, origin, left_out;
@@ -55,7 +55,7 @@ void peer_sums_free(struct peer_sums *s)
 	free(s);
 }
 
-/* NULL with 0: there are too many. */
+/* Find or add a node. Returns 0 with `*ret` NULL if there are too many. */
 static int node_of(struct peer_sums *s, const char *name,
 		   struct peer_node_entry **ret)
 {
@@ -81,14 +81,14 @@ static int node_of(struct peer_sums *s, const char *name,
 	return 0;
 }
 
-/* Readers have them as signed numbers: a sum stops there. */
-static void add_up(uint64_t *sum, uint64_t bytes)
+/* Stop a sum at the largest signed number, because readers use signed numbers. */
+static void add_bounded(uint64_t *sum, uint64_t bytes)
 {
 	*sum = bytes > PEER_SUMS_BYTES_MAX - *sum ? PEER_SUMS_BYTES_MAX
 						  : *sum + bytes;
 }
 
-/* As node_of(): a report has its taker in each of its pairs. */
+/* node_of() with the last taker cached, since all pairs of a report have the same taker. */
 static int taker_of(struct peer_sums *s, const char *name,
 		    struct peer_node_entry **ret)
 {
@@ -106,22 +106,23 @@ int peer_sums_add(struct peer_sums *s, const char *taker, uint64_t got,
 	struct peer_node_entry *n;
 	int rc = taker_of(s, taker, &n);
 
-	add_up(&s->got, got);
-	add_up(&s->origin, origin);
+	add_bounded(&s->got, got);
+	add_bounded(&s->origin, origin);
 	if (rc == 0 && n) {
-		add_up(&n->node.got, got);
-		add_up(&n->node.origin, origin);
+		add_bounded(&n->node.got, got);
+		add_bounded(&n->node.origin, origin);
 	}
 	s->left_out += rc == 0 && !n;
 	return rc;
 }
 
-/* The pair's place, or the free one where it belongs. */
+/* Find the pair's place, or the free place to add it. */
 static struct peer_pair *place_of(struct peer_pair *places, size_t n,
 				  uint32_t giver, uint32_t taker)
 {
 	uint64_t key = (uint64_t)giver << 32 | taker;
-	/* Indices of nodes: nobody chooses both so that many pairs meet. */
+	/* A simple hash is enough: the keys are indices of nodes, which no attacker can choose to
+	 * collide. */
 	size_t i = (key * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
 
 	for (i &= n - 1; places[i].giver != NO_NODE; i = (i + 1) & (n - 1))
@@ -151,7 +152,7 @@ static int grow_places(struct peer_sums *s)
 	return 0;
 }
 
-/* NULL with 0: there are too many. */
+/* Find or add a pair. Returns 0 with `*ret` NULL if there are too many. */
 static int pair_of(struct peer_sums *s, uint32_t giver, uint32_t taker,
 		   struct peer_pair **ret)
 {
@@ -182,13 +183,13 @@ int peer_sums_add_pair(struct peer_sums *s, const char *giver,
 	if (rc == 0)
 		rc = taker_of(s, taker, &to);
 	if (rc == 0 && from && to) {
-		add_up(&from->node.gave, bytes);
+		add_bounded(&from->node.gave, bytes);
 		rc = pair_of(s, from->index, to->index, &p);
 	}
 	if (rc == 0 && p) {
 		from->node.takers += p->bytes == 0 && bytes;
 		to->node.givers += p->bytes == 0 && bytes;
-		add_up(&p->bytes, bytes);
+		add_bounded(&p->bytes, bytes);
 	}
 	s->left_out += rc == 0 && !p;
 	return rc;
@@ -220,7 +221,7 @@ static int peers_by_bytes(const void *x, const void *y, void *arg)
 		     : strcmp(nodes[a->taker].name, nodes[b->taker].name);
 }
 
-/* The pairs to the places at the front: no more are added. */
+/* Move all pairs to the front of the table; no pair is added after that. */
 static void compact_pairs(struct peer_sums *s)
 {
 	size_t n = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/peers and /v1/starts/ID/peers: who gave whom how much (docs/formats/registry-api.md). */
+/* /v1/peers and /v1/starts/ID/peers: how many bytes each node gave to each other node
+ * (docs/formats/registry-api.md). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +21,11 @@
 struct peer_reading {
 	struct peer_sums *sums;
 	int64_t reports;
-	json_t *images; /* by digest, repository and workload, each once */
+	/* each image once, by digest, repository and workload */
+	json_t *images;
 };
 
-/* Which image of which workload the nodes started. */
+/* Note the image and workload that the nodes started. */
 static int note_image(json_t *images, const struct image_start_name *n)
 {
 	AUTO_FREE char *key = NULL;
@@ -54,14 +56,15 @@ static int add_report(void *arg, const struct image_peers_row *r)
 	if (rc == 0 && p->images)
 		rc = note_image(p->images, &r->of);
 	while (rc == 0 && peer_line_parse(&lines, giver, &bytes))
-		/* Nobody gives itself anything. */
+		/* Ignore a line that names the node itself as giver. */
 		if (strcmp(giver, r->of.node) != 0)
 			rc = peer_sums_add_pair(p->sums, giver, r->of.node,
 						(uint64_t)bytes);
 	return rc;
 }
 
-/* [name, got, origin, gave, givers, takers] of each node, who gave most first. */
+/* An array [name, got, origin, gave, givers, takers] for each node, the one that gave most
+ * first. */
 static json_t *nodes_json(const struct peer_sums_result *s)
 {
 	json_t *a = json_array();
@@ -80,7 +83,8 @@ static json_t *nodes_json(const struct peer_sums_result *s)
 	return a;
 }
 
-/* [giver, taker, bytes], the largest first; of one node, unless that is "". */
+/* An array [giver, taker, bytes] for each pair, the largest first; `node` not "": only pairs of
+ * that node. */
 static json_t *pairs_json(const struct peer_sums_result *s, const char *node,
 			  size_t limit)
 {
@@ -144,7 +148,7 @@ int peers_list(struct call *c, struct error *err)
 	return rc < 0 ? rc : call_send_json(c, sums_json(c, &p), err);
 }
 
-/* Its events are not wanted; what is said of it is copied. */
+/* Copy the head of the start. Returns 0: do not read its events. */
 static int keep_start(void *arg, const struct job_start *s)
 {
 	json_t **ret = arg;

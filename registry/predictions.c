@@ -11,30 +11,33 @@
 #include "common/registry_host.h"
 #include "recorder/trace.h"
 
-#define KEPT_MAX 16u /* prefixes whose lists are in memory */
+#define KEPT_MAX 16u /* prefixes whose predictions are cached */
 #define FRESH_NS (5 * NS_PER_S)
 #define EMPTY_FRESH_NS NS_PER_S
-#define MAKE_NS \
-	(NS_PER_S / 4) /* a start waits; the next one finds more lists merged */
-#define CHOICE_FACTOR \
-	100 /* a choice is kept so much longer than making it took */
+/* time to make a prediction: a start waits for it, and the next attempt finds more lists merged */
+#define MAKE_NS (NS_PER_S / 4)
+/* a choice of donors is kept so many times longer than it took to make */
+#define CHOICE_FACTOR 100
 #define CHOICE_KEPT_NS (60 * NS_PER_S)
-#define PAUSE_FACTOR 4              /* between two, of what the first took */
-#define MEMORY_MAX (64u << 20)      /* of these, decoded */
-#define ENTRIES_BEFORE (256u << 10) /* of its donors */
-#define LOOKED_AT_MAX (4 * PREDICTION_DONORS_MAX) /* starts, for their lists */
+/* pause after making a prediction, as a multiple of the time it took */
+#define PAUSE_FACTOR 4
+#define MEMORY_MAX (64u << 20) /* memory of decoded donor lists */
+/* entries of all donor lists of a prediction */
+#define ENTRIES_BEFORE (256u << 10)
+/* starts whose lists are tried */
+#define LOOKED_AT_MAX (4 * PREDICTION_DONORS_MAX)
 
-/* A list; never changes. */
+/* A prediction; it never changes. */
 struct prediction_text {
-	struct buf trace;  /* encoded; empty: there is nothing to tell */
-	unsigned int refs; /* predictions.lock */
+	struct buf trace;  /* encoded trace; empty: nothing can be predicted */
+	unsigned int refs; /* users; protected by predictions.lock */
 };
 
 struct prediction_slot {
-	char *prefix; /* NULL: free */
+	char *prefix; /* NULL: the slot is free */
 	struct prediction_text *text;
 	int64_t made_ns, used_ns;
-	bool busy; /* somebody makes it anew */
+	bool busy; /* a thread makes a new prediction */
 };
 
 struct donor_choice;
@@ -42,12 +45,14 @@ struct donor_choice;
 struct predictions {
 	struct db *db;
 	struct hot *hot;
-	struct donor_choice
-		*choice; /* these two: of the one who makes a list */
+	/* choice, merge_first: used only by the thread that makes a prediction */
+	struct donor_choice *choice;
 	size_t merge_first;
-	pthread_mutex_t lock; /* protects what follows */
-	bool is_making;       /* one at once: its memory */
-	int64_t next_ns; /* none is made before: it is a part of what a core does */
+	pthread_mutex_t lock; /* protects the members below */
+	/* predictions are made one at a time, to bound memory */
+	bool is_making;
+	/* the next prediction is made no earlier, to bound the use of the CPU */
+	int64_t next_ns;
 	struct prediction_slot slots[KEPT_MAX];
 	struct prediction_stats stats;
 };
@@ -66,7 +71,7 @@ int predictions_new(struct db *db, struct hot *hot, struct predictions **ret,
 	return 0;
 }
 
-/* With the lock. */
+/* Called with the lock held. */
 static void unref_text(struct prediction_text *t)
 {
 	if (!t || --t->refs > 0)
@@ -90,8 +95,8 @@ void predictions_free(struct predictions *p)
 	free(p);
 }
 
-/* HOST/FIRST of HOST/FIRST/MORE, into a text of PREDICTION_OWNER_MAX: whose an image is.
- * False: it is nobody's who could be told from others. */
+/* Copy the owner of a repository, HOST/FIRST of HOST/FIRST/MORE, to a text of PREDICTION_OWNER_MAX
+ * bytes. False: the name has no owner. */
 static bool prediction_owner(const char *repo, char *ret)
 {
 	const char *slash = strchr(repo, '/');
@@ -109,21 +114,23 @@ static bool prediction_owner(const char *repo, char *ret)
 
 /* ------------------------------------------------------------------ choosing --- */
 
-/* A start that may take part. */
+/* A donor: a start whose list may be used in predictions. */
 struct prediction_donor {
 	struct start start;
 	char *repo;
-	size_t owner_len;     /* of the repository's name, from its begin */
-	uint32_t owner, turn; /* turn: how many of the owner are newer */
+	/* length of the owner at the beginning of `repo` */
+	size_t owner_len;
+	/* turn: how many of the owner's starts are newer */
+	uint32_t owner, turn;
 	uint32_t order;
 };
 
-/* The starts of all repositories, whoever asks; by turns, so that no owner's many starts
- * crowd out those of others. */
+/* Donors of all repositories, the same for all callers. The newest start of each owner comes first,
+ * then the second newest of each, so that an owner with many starts does not crowd out others. */
 struct donor_choice {
 	struct prediction_donor *v;
 	size_t n;
-	int64_t until_ns; /* then it is made anew */
+	int64_t until_ns; /* until then the choice is used */
 };
 
 static void donor_choice_free(struct donor_choice *c)
@@ -180,7 +187,7 @@ static int by_turn(const void *a, const void *b)
 	return c ? c : ORDER(x->order, y->order);
 }
 
-static void give_turns(struct donor_choice *c)
+static void number_turns(struct donor_choice *c)
 {
 	struct prediction_donor *v = c->v;
 
@@ -194,7 +201,8 @@ static void give_turns(struct donor_choice *c)
 	qsort(v, c->n, sizeof(*v), by_turn);
 }
 
-/* By the one who makes a list. */
+/* Make a new choice of donors if the old one has expired. Called by the thread that makes a
+ * prediction. */
 static int renew_choice(struct predictions *p, struct error *err)
 {
 	int64_t begun = clock_now_ns(), kept;
@@ -213,7 +221,7 @@ static int renew_choice(struct predictions *p, struct error *err)
 		donor_choice_free(c);
 		return rc;
 	}
-	give_turns(c);
+	number_turns(c);
 	kept = CHOICE_FACTOR * (clock_now_ns() - begun);
 	c->until_ns = clock_now_ns() +
 		      (kept < CHOICE_KEPT_NS ? kept : CHOICE_KEPT_NS);
@@ -222,7 +230,7 @@ static int renew_choice(struct predictions *p, struct error *err)
 	return 0;
 }
 
-/* Numbers of the choice's starts: first the asker's own, up to half of all that take part. */
+/* Order the choice: first the caller's own starts, up to half of all donors, then the others. */
 static void put_own_first(const struct donor_choice *c, const char *prefix,
 			  uint32_t *ret)
 {
@@ -246,16 +254,17 @@ static void put_own_first(const struct donor_choice *c, const char *prefix,
 struct donor_traces {
 	const char *prefix;
 	int64_t until_ns;
-	bool is_cut; /* there may be more, which could not be had now */
+	bool is_cut; /* some lists could not be loaded in time */
 	struct trace_donor v[PREDICTION_DONORS_MAX];
 	struct trace *traces[PREDICTION_DONORS_MAX];
-	uint32_t owners[PREDICTION_DONORS_MAX]; /* as of the choice */
+	/* numbers of the owners in the choice */
+	uint32_t owners[PREDICTION_DONORS_MAX];
 	size_t n, n_owners, entries;
 	uint64_t memory;
 };
 
-/* A small number for an owner: no more of them than donors. */
-static uint32_t small_owner(struct donor_traces *all, uint32_t owner)
+/* Map an owner's number in the choice to a small number, below the number of donors. */
+static uint32_t compact_owner_number(struct donor_traces *all, uint32_t owner)
 {
 	for (uint32_t i = 0; i < all->n_owners; i++)
 		if (all->owners[i] == owner)
@@ -278,7 +287,7 @@ static void add_donor(const struct prediction_donor *d,
 		all->traces[all->n] = t;
 		all->v[all->n++] = (struct trace_donor){
 			.trace = steal_ptr(&t),
-			.owner = small_owner(all, d->owner),
+			.owner = compact_owner_number(all, d->owner),
 			.is_own = registry_host_is_below(d->repo, all->prefix,
 							 strlen(all->prefix)),
 		};
@@ -289,7 +298,7 @@ static void add_donor(const struct prediction_donor *d,
 typedef int get_list(struct hot *h, const struct start *s,
 		     struct hot_list_text **ret, struct error *err);
 
-/* The list of start `i` of the choice; -ENOENT: it has none. */
+/* Add the list of donor `i` of the choice. -ENOENT: the start has no list. */
 static int load_donor(struct predictions *p, uint32_t i, get_list *get,
 		      struct donor_traces *all)
 {
@@ -314,8 +323,8 @@ static bool is_in_time(struct donor_traces *all)
 	return is;
 }
 
-/* Lists that are there come first.  Merging those of the first donors has what time is left,
- * by turns, so that large recordings of a few keep nobody out for long. */
+/* Load existing lists first, then merge lists of the first donors in the time that is left. Each
+ * call begins at another donor, so that a few large recordings do not exclude the rest for long. */
 static void load_donors(struct predictions *p, const uint32_t *order,
 			struct donor_traces *all)
 {
@@ -334,8 +343,8 @@ static void load_donors(struct predictions *p, const uint32_t *order,
 		(void)load_donor(p, order[i], hot_get_merged, all);
 }
 
-static int predict_of(const struct donor_traces *all, struct buf *ret,
-		      size_t *ret_entries, struct error *err)
+static int predict_from_donors(const struct donor_traces *all, struct buf *ret,
+			       size_t *ret_entries, struct error *err)
 {
 	AUTO(trace) t = NULL;
 	int rc = trace_predict(all->v, all->n, PREDICTION_OWNERS_MIN, &t, err);
@@ -364,10 +373,10 @@ static int make_text(struct predictions *p, const char *prefix,
 	all->prefix = prefix;
 	all->until_ns = clock_now_ns() + MAKE_NS;
 	load_donors(p, order, all);
-	rc = predict_of(all, &ret->trace, ret_entries, err);
+	rc = predict_from_donors(all, &ret->trace, ret_entries, err);
 	for (size_t i = 0; i < all->n; i++)
 		trace_free(all->traces[i]);
-	/* Nothing is an answer only when all was looked at. */
+	/* An empty prediction is a result only if all lists could be loaded. */
 	if (rc == 0 && ret->trace.len == 0 && all->is_cut)
 		rc = error_set(err, EBUSY,
 			       "too few lists could be had in time");
@@ -376,8 +385,8 @@ static int make_text(struct predictions *p, const char *prefix,
 
 /* ----------------------------------------------------------------------- get --- */
 
-/* With the lock: the prefix's slot, or, where it is filled now, the one that was used least
- * recently; NULL: neither. */
+/* Find the prefix's slot. Without one, and if `may_fill`, reuse the least recently used slot; else
+ * NULL. Called with the lock held. */
 static struct prediction_slot *find_slot(struct predictions *p,
 					 const char *prefix, bool may_fill)
 {
@@ -399,7 +408,7 @@ static struct prediction_slot *find_slot(struct predictions *p,
 	return oldest->prefix ? oldest : NULL;
 }
 
-/* With the lock, which is given up meanwhile. */
+/* Make the slot's prediction. Called with the lock held, and releases it meanwhile. */
 static int fill_slot(struct predictions *p, struct prediction_slot *s,
 		     struct error *err)
 {
@@ -430,7 +439,7 @@ static int fill_slot(struct predictions *p, struct prediction_slot *s,
 	return 0;
 }
 
-static bool is_old(const struct prediction_slot *s, int64_t now)
+static bool is_prediction_old(const struct prediction_slot *s, int64_t now)
 {
 	bool is_empty = !s->text || s->text->trace.len == 0;
 
@@ -453,10 +462,10 @@ int predictions_get(struct predictions *p, const char *prefix,
 	s = find_slot(p, prefix, may_fill);
 	if (s) {
 		s->used_ns = now;
-		if (may_fill && is_old(s, now))
+		if (may_fill && is_prediction_old(s, now))
 			rc = fill_slot(p, s, &why);
 	}
-	/* An older prediction is better than none. */
+	/* Return the slot's prediction even if it is old. */
 	is_told = s && s->text && s->text->trace.len;
 	if (is_told) {
 		s->text->refs++;

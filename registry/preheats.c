@@ -13,14 +13,15 @@
 #include "registry/routes.h"
 #include "registry/schema.h"
 
-#define ORDERS_MAX 1000 /* kept */
+#define ORDERS_MAX 1000 /* orders that are stored */
 #define RETENTION_S 86400
-#define NODES_MAX 1000    /* of one order by name */
-#define MEMBERS_MAX 10000 /* that report on an order to all */
-#define ANSWER_ORDERS 100 /* for a node at once */
+#define NODES_MAX 1000 /* nodes that one order names */
+/* nodes whose reports on an order to all nodes are stored */
+#define MEMBERS_MAX 10000
+#define ANSWER_ORDERS 100 /* orders in one answer to a node */
 #define REF_MAX 512
-#define FOLDER_MAX 64  /* bytes of the name of a folder in a store */
-#define REASON_MAX 400 /* bytes of a node's words */
+#define FOLDER_MAX 64  /* bytes of a folder's name in a store */
+#define REASON_MAX 400 /* bytes of the reason that a node reports */
 
 static bool is_one_of(const char *s, const char *const *words)
 {
@@ -35,12 +36,13 @@ struct preheat_order {
 	json_t *body;
 	const char *ref, *what;
 	char repo[REF_MAX + 1]; /* the reference without tag and digest */
-	char *env;              /* of an environment, as nodes get it; NULL */
-	json_t *nodes;          /* NULL: all */
+	/* JSON of an environment, as sent to nodes; NULL: an image */
+	char *env;
+	json_t *nodes; /* NULL: all nodes */
 	int64_t now, id;
 };
 
-/* "host/repository[:tag][@digest]". */
+/* Parse a reference "host/repository[:tag][@digest]". */
 static int read_ref(struct preheat_order *o, struct error *err)
 {
 	const char *slash = strchr(o->ref, '/'), *name;
@@ -64,7 +66,8 @@ static bool is_digest_of(const json_t *o, const char *key)
 	return param_digest.ok(json_text_of(o, key));
 }
 
-/* A snapshot in a store: its URL, and how the node asks for it (docs/formats/control.md). */
+/* Parse a snapshot of an environment: the store's URL, and how the node asks for it
+ * (docs/formats/control.md). */
 static int read_env(struct preheat_order *o, struct error *err)
 {
 	const json_t *env = json_object_get(o->body, "env");
@@ -183,7 +186,7 @@ static int add_order(void *arg, const struct db_value *row)
 	json_t *env = row[3].len ? json_loadb(row[3].data, row[3].len, 0, NULL)
 				 : NULL;
 
-	/* Without a snapshot there is no such key. */
+	/* An order for an image has no member for the snapshot. */
 	return json_array_append_new(arg, json_pack("{s:I,s:s,s:s,s:o*}", "id",
 						    (json_int_t)row[0].n, "ref",
 						    row[1].data, "what",
@@ -331,10 +334,10 @@ static int find_progress(struct db_conn *c, void *arg, struct error *err)
 				 DB_INT(p->id));
 }
 
-/* Only tokens that may give nodes orders see the names of nodes. */
+/* Only tokens that may order preheats see the names of nodes. */
 static bool may_see_nodes(const struct call *c)
 {
-	/* A certificate alone makes nobody an admin. */
+	/* A certificate without a token gives no admin rights. */
 	if (!c->token)
 		return c->service->cfg->insecure_no_auth;
 	return c->token->roles & ROLE_ADMIN;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The formats: docs/registries.md, "Convert on push". */
+/* Parses push notifications. Their formats are in docs/registries.md, "Convert on push". */
 #include "registry/push_events.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 
 #define REPOSITORY_MAX 255
 #define TAG_MAX 128
-#define VALUES_MAX (1u << 14) /* of a body; an event has about 30 */
+#define VALUES_MAX (1u << 14) /* JSON values in a body; an event has about 30 */
 
 /* ---------------------------------------------------------------------- events --- */
 
@@ -24,8 +24,8 @@ struct push_parse {
 	struct push_events *sums;
 };
 
-/* Names as the distribution specification has them: nothing that could be another path of
- * the registry, or another host. */
+/* Is it a repository name by the distribution specification? Other texts could lead to another path
+ * of the registry, or to another host. */
 static bool is_repository(const char *s)
 {
 	size_t n = strlen(s);
@@ -46,8 +46,8 @@ static bool begins_with(const char *s, const char *with)
 	return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* A tag by which people push images: neither one of a list of referrers (sha256-HEX) or of
- * cosign (sha256-HEX.sig), nor ours, or each conversion would be a push to convert. */
+/* Is it a tag that users push images with? Not so the tags of referrer lists (sha256-HEX), of
+ * cosign (sha256-HEX.sig), and our own: otherwise each conversion would cause another one. */
 static bool is_tag(const char *s)
 {
 	size_t n = strlen(s);
@@ -76,7 +76,7 @@ static int take_push(struct push_parse *p, const struct push_event *e)
 	return p->each(p->arg, e);
 }
 
-/* Is it the type of a manifest, rather than of a layer? */
+/* Is it the media type of a manifest, not of a layer? */
 static bool is_manifest_type(const char *type)
 {
 	return begins_with(type,
@@ -85,8 +85,8 @@ static bool is_manifest_type(const char *type)
 	       begins_with(type, "application/vnd.oci.image.index.");
 }
 
-/* {"events": [{"action": "push", "target": {"mediaType", "repository", "digest", "tag"}}]};
- * a host in the event is not read, as whoever pushed chose it. */
+/* Parse {"events": [{"action": "push", "target": {"mediaType", "repository", "digest", "tag"}}]}.
+ * The event's host is ignored, because the client that pushed chose it. */
 static int take_distribution(struct push_parse *p, const json_t *events)
 {
 	const json_t *one;
@@ -113,9 +113,9 @@ static int take_distribution(struct push_parse *p, const json_t *events)
 	return rc;
 }
 
-/* {"type": "PUSH_ARTIFACT", "event_data": DATA}, or as CloudEvents {"type":
- * "harbor.artifact.pushed", "data": DATA}; DATA is {"repository": {"repo_full_name"},
- * "resources": [{"digest", "tag"}]}.  Without a tag Harbor has the digest in its place. */
+/* Parse Harbor's {"type": "PUSH_ARTIFACT", "event_data": DATA}, or as CloudEvents {"type":
+ * "harbor.artifact.pushed", "data": DATA}; DATA is {"repository": {"repo_full_name"}, "resources":
+ * [{"digest", "tag"}]}. For a push without a tag, Harbor puts the digest into "tag". */
 static int take_harbor(struct push_parse *p, const json_t *data)
 {
 	const json_t *repo = json_object_get(data, "repository"), *one;
@@ -158,7 +158,7 @@ int push_events_parse(const void *body, size_t len,
 		return take_harbor(&p, json_object_get(o, "event_data"));
 	if (strcmp(type, "harbor.artifact.pushed") == 0)
 		return take_harbor(&p, json_object_get(o, "data"));
-	/* Harbor sends what else happened there to the same address, and its test, too. */
+	/* Harbor sends other events, and its test event, to the same address. */
 	if (*type) {
 		ret->n_others++;
 		return 0;
@@ -170,7 +170,7 @@ int push_events_parse(const void *body, size_t len,
 
 /* ----------------------------------------------------------------------- rules --- */
 
-/* A rule is "PREFIX=FORM"; no name of a repository has '='. */
+/* Parse a rule "PREFIX=FORM". The name of a repository never contains '='. */
 static const char *form_of_rule(const char *rule, size_t *ret_prefix)
 {
 	static const char *const forms[] = { "index", "referrer", "off" };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pushes that registries tell of, in the bodies that CNCF distribution and Harbor send, and
- * which of these images the operator wants converted (--convert).  Pure.
+ * Parses the push notifications of CNCF distribution and Harbor, and finds the images that the
+ * operator wants converted (--convert). Pure.
  */
 #ifndef BOOTSEER_REGISTRY_PUSH_EVENTS_H
 #define BOOTSEER_REGISTRY_PUSH_EVENTS_H
@@ -12,18 +12,19 @@
 #include "common/error.h"
 
 #define PUSH_REPO_MAX 512  /* bytes of HOST/REPOSITORY, NUL included */
-#define PUSH_EVENTS_MAX 64 /* pushes of one body; the others are dropped */
+#define PUSH_EVENTS_MAX 64 /* pushes of one body; further ones are dropped */
 
-/* An image that somebody pushed by a tag; texts are borrowed for the call. */
+/* An image that was pushed with a tag; texts are borrowed for the call. */
 struct push_event {
 	const char *repository; /* without the host */
 	const char *digest, *tag;
 };
 
 struct push_events {
-	size_t n_pushes;  /* that `each` was called for */
-	size_t n_dropped; /* beyond PUSH_EVENTS_MAX */
-	size_t n_others;  /* pulls, layers, artifacts, and what is wrong */
+	size_t n_pushes;  /* pushes that `each` was called for */
+	size_t n_dropped; /* pushes beyond PUSH_EVENTS_MAX */
+	/* other events: pulls, layers, artifacts, malformed ones */
+	size_t n_others;
 };
 
 /*
@@ -40,10 +41,11 @@ int push_events_parse(const void *body, size_t len,
 /* Rules of --convert, "PREFIX=FORM".  -EINVAL names the wrong one. */
 int convert_rules_check(char *const *rules, struct error *err) MUST_CHECK;
 
-/* The form of what is pushed to HOST/REPOSITORY: that of the longest prefix.  NULL: none. */
+/* The form for images pushed to HOST/REPOSITORY, by the rule of the longest prefix. NULL: no
+ * rule. */
 const char *convert_rules_find(char *const *rules, const char *repo);
 
-/* Is `host` a registry of any rule? */
+/* Does any rule name the registry `host`? */
 bool convert_rules_have_host(char *const *rules, const char *host);
 
 #endif

@@ -14,9 +14,9 @@ void readiness_fini(struct readiness *r)
 	(void)pthread_mutex_destroy(&r->lock);
 }
 
-/* Called with the lock, while another asks. */
-static int say_last(const struct readiness *r, int64_t now_ns,
-		    struct error *err)
+/* Return the last answer while another thread asks the database. Called with the lock held. */
+static int return_last_answer(const struct readiness *r, int64_t now_ns,
+			      struct error *err)
 {
 	if (!r->is_known || now_ns - r->asked_ns > READINESS_LATE_NS)
 		return error_set(err, EBUSY,
@@ -34,7 +34,7 @@ int readiness_ask(struct readiness *r, int64_t now_ns, readiness_ping *ping,
 
 	(void)pthread_mutex_lock(&r->lock);
 	if (r->is_asking) {
-		rc = say_last(r, now_ns, err);
+		rc = return_last_answer(r, now_ns, err);
 		(void)pthread_mutex_unlock(&r->lock);
 		return rc;
 	}

@@ -6,7 +6,8 @@
 
 #include "common/hash.h"
 
-#define AGES 1024 /* of images and repositories, by hash */
+/* counters of changes, by the hash of an image or repository */
+#define AGES 1024
 
 struct recent_answer {
 	char *key, *image, *repo;
@@ -16,10 +17,11 @@ struct recent_answer {
 };
 
 struct recent {
-	pthread_mutex_t lock; /* protects what follows */
+	pthread_mutex_t lock; /* protects the members below */
 	struct recent_answer *answers;
-	uint64_t age;        /* grows when all is forgotten */
-	uint64_t ages[AGES]; /* grow when what has this hash is */
+	uint64_t age; /* grows when all answers are forgotten */
+	/* each grows when answers of an image or repository with this hash are forgotten */
+	uint64_t ages[AGES];
 };
 
 int recent_new(struct recent **ret, struct error *err)
@@ -33,7 +35,7 @@ int recent_new(struct recent **ret, struct error *err)
 	return 0;
 }
 
-/* NULL and "" have none. */
+/* The counter of an image or repository. NULL and "" have none. */
 static uint64_t *age_of(struct recent *r, const char *name)
 {
 	unsigned int hash;
@@ -44,7 +46,7 @@ static uint64_t *age_of(struct recent *r, const char *name)
 	return &r->ages[hash % AGES];
 }
 
-/* Grows whenever something that the key depends on is forgotten. */
+/* A sum of counters, which grows whenever an answer to the key may have changed. */
 static uint64_t age_of_key(struct recent *r, const struct recent_key *key)
 {
 	const uint64_t *image = age_of(r, key->image);
@@ -100,7 +102,7 @@ bool recent_get(struct recent *r, const struct recent_key *key, int64_t now_ns,
 	return found;
 }
 
-/* Memory being short only means that the database is asked again. */
+/* Returns NULL when memory is short: then the database is asked again. */
 static struct recent_answer *add_answer(struct recent *r,
 					const struct recent_key *key)
 {

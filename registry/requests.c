@@ -17,7 +17,7 @@
 #include "registry/call.h"
 #include "registry/routes.h"
 
-/* Sooner when so much of --max-bytes came in meanwhile. */
+/* Start a sweep early when 1/16 of --max-bytes has come in since the last. */
 #define SWEEP_SHARE 16
 
 /* --------------------------------------------------------------------- answer --- */
@@ -47,7 +47,7 @@ static int on_error(void *arg, int status, const char *message, struct buf *ret)
 	return error_text(status, httpd_status_code(status), message, ret);
 }
 
-/* Why it failed, for HTTP. */
+/* Map a negative errno to an HTTP status. */
 static int status_of(int rc)
 {
 	switch (-rc) {
@@ -71,9 +71,9 @@ static int status_of(int rc)
 	}
 }
 
-/* For who asks.  The words of a database have its address and user in them, and anybody may
- * ask whether it answers: they are in the log. */
-static const char *reason_of(const struct call *c, int status)
+/* The message for the client. A database error names the server's address and user, and clients
+ * without a token see readiness, so it goes to the log only. */
+static const char *client_message_of(const struct call *c, int status)
 {
 	if (c->rc == -ECONNREFUSED)
 		return "the database does not answer: this service's log "
@@ -96,7 +96,8 @@ static void fail_reply(struct call *c)
 	buf_reset(&c->reply.body);
 	c->reply.status = status;
 	c->reply.type = "application/json";
-	rc = error_text(status, code, reason_of(c, status), &c->reply.body);
+	rc = error_text(status, code, client_message_of(c, status),
+			&c->reply.body);
 	if (!c->retry_after_s && status == HTTPD_UNAVAILABLE)
 		c->retry_after_s = 1;
 	if (rc == 0 && c->retry_after_s)
@@ -106,8 +107,8 @@ static void fail_reply(struct call *c)
 		c->reply.type = NULL;
 }
 
-/* Log the address that shows a wrong token, and never the token. */
-static void tell_refused(const struct call *c)
+/* Log the address that sent a wrong token, never the token itself. */
+static void log_refused_call(const struct call *c)
 {
 	char from[INET6_ADDRSTRLEN + IF_NAMESIZE], others[32] = "";
 	uint64_t untold;
@@ -131,7 +132,7 @@ static void finish_call(struct call *c)
 	if (c->rc < 0)
 		fail_reply(c);
 	if (c->is_refused)
-		tell_refused(c);
+		log_refused_call(c);
 	httpd_answer(c->req, &c->reply);
 	token_set_unref(c->set);
 	free(c);
@@ -147,7 +148,7 @@ static void run_call(struct owner_turn *t)
 	struct call *c = container_of(t, struct call, turn);
 	struct service *s = c->service;
 
-	/* The client has given up by now. */
+	/* The call waited so long that its client has given up. */
 	if (clock_now_ns() - c->req->begun_ns > 2 * s->cfg->request_timeout) {
 		atomic_fetch_add(&s->counts.expired_calls, 1);
 		c->rc = error_set(&c->err, EBUSY, "it waited too long");
@@ -193,7 +194,7 @@ static void on_request(void *arg, struct httpd_request *r)
 
 /* ---------------------------------------------------------------------- heads --- */
 
-/* "HOST" of "HOST:PORT" or "[ADDRESS]:PORT". */
+/* Length of HOST in "HOST:PORT", or of "[ADDRESS]" in "[ADDRESS]:PORT". */
 static size_t host_length(const char *host)
 {
 	const char *end = host[0] == '[' ? strchr(host, ']') : NULL;
@@ -201,8 +202,8 @@ static size_t host_length(const char *host)
 	return end ? (size_t)(end + 1 - host) : strcspn(host, ":");
 }
 
-/* Names that lead to this machine wherever they are resolved: addresses, localhost, and what
- * the machine calls itself. */
+/* Is it a name that cannot be made to point here by an attacker's DNS: an address, localhost, or
+ * this machine's own name? */
 static bool is_own_host(const char *host)
 {
 	size_t n = host_length(host);
@@ -219,7 +220,7 @@ static bool is_own_host(const char *host)
 	       strncasecmp(host, own, n) == 0;
 }
 
-/* Names that the operator gave it. */
+/* Is it one of the names that the operator set with --host? */
 static bool is_named_host(char **names, const char *host)
 {
 	size_t n = host_length(host);
@@ -239,9 +240,9 @@ static bool is_own_origin(const char *origin, const char *host)
 }
 
 /*
- * Where everybody who reaches the service may do everything, a browser of somebody who does
- * is not to do it for a page from elsewhere: neither for one that says so, nor for one whose
- * name was made to lead here.
+ * With --insecure-no-auth every client may do everything. A foreign web page must not use a user's
+ * browser to do so: refuse requests whose Origin is another site, and those whose Host is a foreign
+ * name that was made to resolve to this machine (DNS rebinding).
  */
 static int check_browser(struct call *c, struct error *err)
 {
@@ -263,8 +264,9 @@ static int check_browser(struct call *c, struct error *err)
 	return 0;
 }
 
-/* Without a tokens file a node's certificate lets it do what nodes do.  That everybody
- * may do everything is said, also on loopback: others have accounts here, too. */
+/* Without a tokens file, a node's certificate lets it do what nodes do. A service that lets every
+ * client do everything needs --insecure-no-auth even on loopback, because other users have accounts
+ * on this machine. */
 static int check_certificate(struct call *c, struct error *err)
 {
 	const struct registry_config *cfg = c->service->cfg;
@@ -318,7 +320,7 @@ static int check_caller(struct call *c, struct error *err)
 	return 0;
 }
 
-/* A name in the head is checked before the body is read. */
+/* Check the node's name in the request's head before the body is read. */
 static int check_named(struct call *c, struct error *err)
 {
 	size_t i = route_param(c->route, "Bootseer-Node");
@@ -376,7 +378,7 @@ static uint64_t on_head(void *arg, struct httpd_request *r)
 	return 0;
 }
 
-/* A request that was accepted, but whose body never came. */
+/* Release a request that was accepted but whose body never came completely. */
 static void on_drop(void *arg, struct httpd_request *r)
 {
 	struct call *c = r->user;

@@ -8,7 +8,8 @@ static bool is_older(const struct vote *votes, size_t n, size_t a, size_t b)
 	return b == n || votes[a].received < votes[b].received;
 }
 
-/* Full: who has to go for a vote of `token`?  n: nobody. */
+/* All places are full: index of the vote to remove for a vote of `token`; n: none may be
+ * removed. */
 static size_t find_place(const struct vote *votes, size_t n, const char *token,
 			 int64_t now)
 {
@@ -28,7 +29,8 @@ static size_t find_place(const struct vote *votes, size_t n, const char *token,
 	return votes[oldest].received + VOTE_FRESH_S < now ? oldest : n;
 }
 
-/* A token that has its share, while others vote, waits for its own places. */
+/* Has the token used its share of places while other tokens vote too? Then it only replaces its own
+ * votes. */
 static bool has_share(const struct vote *votes, size_t n, const char *token)
 {
 	size_t own = 0;
@@ -64,7 +66,7 @@ uint32_t retention_weight(int64_t age_s)
 		return VOTE_WEIGHT_MAX;
 	if (age_s >= VOTE_HALF_LIFE_S)
 		return VOTE_WEIGHT_MIN;
-	/* A straight line is near enough to the first half-life. */
+	/* A straight line is close enough to exponential decay within the first half-life. */
 	weight = VOTE_WEIGHT_MAX - half * age_s / VOTE_HALF_LIFE_S;
 	return weight > VOTE_WEIGHT_MIN ? (uint32_t)weight : VOTE_WEIGHT_MIN;
 }

@@ -80,7 +80,7 @@ static bool is_authorization(const char *s)
 	return !s[n] && n <= 8192;
 }
 
-/* HOST[:PORT] as images name it. */
+/* Is it HOST[:PORT], as in the name of an image? */
 static bool is_host(const char *s)
 {
 	size_t n = strlen(s);
@@ -94,7 +94,7 @@ static bool is_job(const char *s)
 	return stage_is_job(stage_text(s));
 }
 
-/* A number of so many digits at most; `*s` is then behind it. */
+/* Skip a number of at most `max` digits; `*s` then points behind it. */
 static bool skip_number(const char **s, size_t max)
 {
 	size_t n = strspn(*s, "0123456789");
@@ -103,7 +103,7 @@ static bool skip_number(const char **s, size_t max)
 	return n >= 1 && n <= max;
 }
 
-/* The same behind a colon, and below 0 maybe. */
+/* Skip a colon and a number that may be negative. */
 static bool skip_offset(const char **s, size_t max)
 {
 	if (*(*s)++ != ':')
@@ -307,7 +307,7 @@ int route_params(const struct route *r, struct httpd_head *h,
 
 /* -------------------------------------------------------------------- routing --- */
 
-/* A pattern's "{name}" takes one part of the path. */
+/* Does the path match the route's pattern? "{name}" matches one part of the path. */
 static bool matches_path(const struct route *r, const char *path)
 {
 	const char *p = r->path;
@@ -348,7 +348,7 @@ static int take_parts(const struct route *r, char *path,
 		}
 		if (httpd_decode(part) < 0)
 			return HTTPD_BAD_REQUEST;
-		/* Parts are the first parameters, in order. */
+		/* Parts of the path are the route's first parameters, in order. */
 		*values++ = part;
 	}
 	return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The routes of the service, as one table: requests are routed and checked by it, and its
- * own description (OpenAPI) is made from it. Pure.
+ * The routes of the service as one table, which is used to find and check requests and to describe
+ * the API (OpenAPI). Pure.
  */
 #ifndef BOOTSEER_REGISTRY_ROUTE_H
 #define BOOTSEER_REGISTRY_ROUTE_H
@@ -23,7 +23,7 @@ enum param_in {
 
 /* The kind of a parameter's values. */
 struct param_kind {
-	const char *name;   /* for messages: "a digest" */
+	const char *name;   /* for error messages: "a digest" */
 	const char *schema; /* JSON schema */
 	bool (*ok)(const char *value);
 };
@@ -47,45 +47,47 @@ struct route_answer {
 	const char *help;
 };
 
-/* A route. Errors that every route has are added by openapi_make(). */
+/* A route. openapi_make() adds the errors that every route can return. */
 struct route {
 	enum httpd_method method;
 	const char *path; /* "/v1/traces/{digest}" */
-	const char *id;   /* of the operation */
+	const char *id;   /* id of the operation in the OpenAPI document */
 	const char *summary;
-	enum role role;    /* ROLE_NONE: no token needed */
-	const char *body;  /* media type of the request; NULL: none */
-	uint64_t body_max; /* bytes of it; 0: --trace-max */
-	bool on_loop;      /* `run` never blocks */
-	bool is_asking;    /* `run` asks a registry */
+	enum role role;   /* ROLE_NONE: no token needed */
+	const char *body; /* media type of the request; NULL: none */
+	/* bytes of the request's body at most; 0: --trace-max */
+	uint64_t body_max;
+	/* `run` never blocks, so it runs on the loop thread */
+	bool on_loop;
+	bool is_asking; /* `run` calls a registry, which may be slow */
 	int (*run)(struct call *c, struct error *err);
 	struct route_param params[ROUTE_PARAMS_MAX];
 	struct route_answer answers[ROUTE_ANSWERS_MAX];
 };
 
 /*
- * The route of a head.  `path` is changed: its parts are decoded in place, and
- * `values` (by index of the route's params) point there.  Returns 0 or the status
- * to refuse it with: 404, 405 (then *ret is one with the same path).
+ * Find the route of a request. `path` is changed: its parts are decoded in place, and `values` (by
+ * index of the route's params) point into it. Returns 0 or the HTTP status of the refusal: 404, or
+ * 405 (then *ret is a route with the same path and another method).
  */
 int route_find(const struct route *routes, size_t n, enum httpd_method method,
 	       char *path, const struct route **ret,
 	       const char *values[ROUTE_PARAMS_MAX]) MUST_CHECK;
 
-/* Fill the values of the query and the headers, and check all: -EINVAL says
- * which is missing, unknown or wrong. */
+/* Fill in the values from the query and the headers, and check all values. -EINVAL: the message
+ * names the one that is missing, unknown or wrong. */
 int route_params(const struct route *r, struct httpd_head *h,
 		 const char *values[ROUTE_PARAMS_MAX],
 		 struct error *err) MUST_CHECK;
 
-/* The index of a parameter, which the route has. */
+/* The index of a parameter; the route must have it. */
 size_t route_param(const struct route *r, const char *name);
 
-/* "GET, POST" of all routes with the path of `like`. */
+/* Append the methods of all routes with the path of `like`, such as "GET, POST". */
 int route_allow(const struct route *routes, size_t n, const struct route *like,
 		struct buf *ret) MUST_CHECK;
 
-/* The description of the table, as JSON. */
+/* Describe the table of routes as an OpenAPI document in JSON. */
 int openapi_make(const struct route *routes, size_t n, struct buf *ret,
 		 struct error *err) MUST_CHECK;
 

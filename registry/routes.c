@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of what the service answers. */
+/* The table of all routes of the service. */
 #include "p2p/tracker/tracker_json.h"
 #include "registry/capabilities.h"
 #include "registry/image_report.h"
@@ -119,7 +119,7 @@
 		"part", PARAM_PATH, &param_id, true, "Number of the part." \
 	}
 
-/* A file of the page, whose browser has it already where its ETag says so. */
+/* A route for a file of the web page. Its ETag lets a browser use its cached copy. */
 #define PAGE_FILE(at, name, text, fn, type, what) \
 	{ \
 		.method = HTTPD_GET, .path = at, .id = name, .summary = text, \

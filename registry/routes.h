@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The routes of the service (routes.c), and what runs them. */
+/* The routes of the service (routes.c), and the functions that handle them. */
 #ifndef BOOTSEER_REGISTRY_ROUTES_H
 #define BOOTSEER_REGISTRY_ROUTES_H
 

@@ -12,9 +12,9 @@
 #include "common/hash.h"
 
 struct kept_scale {
-	uint32_t stage; /* 0 is "" */
-	/* Set at the end: which of the stages that are told it is; the number of these
-	 * and one more: it is not told. */
+	uint32_t stage; /* index of the stage; 0: the whole start */
+	/* Set at the end: the row's place among the stages that are shown; SCALE_STAGES_MAX + 1:
+	 * the stage is not shown. */
 	uint32_t place;
 	uint32_t range;
 	int64_t nodes, gpus, job_ms, median_ms, max_ms;
@@ -23,12 +23,14 @@ struct kept_scale {
 struct scale_stage {
 	char *name;
 	uint32_t index;
-	uint64_t large, all; /* starts that have it on several nodes; in all */
-	uint32_t place;      /* as of a row */
+	/* starts of several nodes with this stage; all starts with it */
+	uint64_t large, all;
+	/* place among the stages that are shown, as in a row */
+	uint32_t place;
 	UT_hash_handle hh;
 };
 
-/* A job's starts, and its largest. */
+/* A job: its number of starts, and the size of its largest start. */
 struct scale_job {
 	char *name;
 	int64_t starts, nodes, gpus;
@@ -38,12 +40,14 @@ struct scale_job {
 struct scale_sums {
 	struct kept_scale *rows;
 	size_t n, cap;
-	struct scale_stage *stages, *last_stage; /* last: of the row before */
+	/* last_stage: stage of the row added before */
+	struct scale_stage *stages, *last_stage;
 	struct scale_job *jobs;
-	/* Starts of several nodes, of one, and those of them that say how many GPUs they have. */
+	/* Starts of several nodes, starts of one node; and how many of each report their GPUs. */
 	size_t large, small, large_gpus, small_gpus;
-	/* Set at the end: whether sizes are GPUs; rows by stage and range, where each
-	 * begins, the stages that are told, and as much room as there are rows or jobs. */
+	/* Set at the end: whether sizes are numbers of GPUs; where the rows of each stage and
+	 * range begin; the stages that are shown; and room for as many numbers as there are rows
+	 * or jobs. */
 	bool by_gpus;
 	size_t begin[(SCALE_STAGES_MAX + 1) * SCALE_RANGES + 1];
 	const struct scale_stage *told[SCALE_STAGES_MAX + 1];
@@ -85,13 +89,14 @@ void scale_sums_free(struct scale_sums *s)
 	free(s);
 }
 
-/* NULL with 0: there are too many. */
+/* Find or add a stage. Returns 0 with `*ret` NULL if there are too many. */
 static int stage_of(struct scale_sums *s, const char *name,
 		    struct scale_stage **ret)
 {
 	struct scale_stage *last = s->last_stage, *g;
 
-	/* Starts mostly have the same stages in the same order. */
+	/* Try the stage after the last one first: most starts have the same stages in the same
+	 * order. */
 	g = last ? last->hh.next : s->stages;
 	if (!g || strcmp(g->name, name) != 0)
 		HASH_FIND_STR(s->stages, name, g);
@@ -234,7 +239,7 @@ static unsigned int range_of(int64_t n)
 	return k;
 }
 
-/* The spread of `n` numbers in the room. */
+/* The spread of `n` numbers, which are sorted in place; null if there are none. */
 static json_t *spread_json(double *v, size_t n)
 {
 	if (!n)
@@ -288,7 +293,7 @@ static int stages_by_index(struct scale_stage *a, struct scale_stage *b)
 	return (a->index > b->index) - (a->index < b->index);
 }
 
-/* Choose the stages that most starts have, in the order in which they came. */
+/* Choose the stages that most starts have, in the order in which they were added. */
 static void choose_stages(struct scale_sums *s, uint32_t *places)
 {
 	struct scale_stage *g;
@@ -308,7 +313,7 @@ static void choose_stages(struct scale_sums *s, uint32_t *places)
 	}
 }
 
-/* Is the row told?  A start that does not say its GPUs has no size where these are it. */
+/* Is the row shown? If sizes are GPUs, a start that does not report its GPUs has no size. */
 static bool has_place(const struct scale_sums *s, const struct kept_scale *k)
 {
 	return k->place <= SCALE_STAGES_MAX && (!s->by_gpus || k->gpus > 0);
@@ -346,7 +351,7 @@ static int sort_rows(struct scale_sums *s)
 	return 0;
 }
 
-/* `range` SCALE_RANGES is all. */
+/* The spread of a value over the rows of a stage and range; `range` SCALE_RANGES: all ranges. */
 static json_t *rows_json(struct scale_sums *s, uint32_t stage,
 			 unsigned int range, enum scale_value what)
 {
@@ -358,7 +363,7 @@ static json_t *rows_json(struct scale_sums *s, uint32_t stage,
 		const struct kept_scale *k = &s->rows[i];
 		double v = value_of(k, what);
 
-		/* A start of one node, or of no time, has no ratio. */
+		/* The ratio of slowest to median node means nothing for one node or a time of 0. */
 		if (what != SCALE_MAX_MEDIAN || (k->nodes > 1 && v > 0))
 			s->room[n++] = v;
 	}

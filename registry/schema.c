@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A `start` is an image, a workload and a repository; its `version` grows with
- * each change of its votes, and its other columns repeat what is asked for often.
- * A `vote` is the last recording of a node.  `hot` is the merged list, of the
- * version that it was made from.  Times are seconds since 1970, but hot.made_ms.
+ * The tables. A `start` is an image, a workload and a repository; its `version` grows with each
+ * change of its votes, and its other columns cache sums that are read often. A `vote` is the last
+ * recording of a node. `hot` is the merged list, with the version of the start it was made from.
+ * Times are seconds since 1970, except hot.made_ms.
  */
 #include "registry/schema.h"
 
@@ -48,8 +48,8 @@ static const char trace_tables[] =
 	" bytes BIGINT NOT NULL,"
 	" trace @BLOB@ NOT NULL);";
 
-/* Images and nodes that get no capability: '' is every image, or every node.  Keys that sign
- * images, by their ids in hex, and are not believed any more. */
+/* revocation: images and nodes that get no capability; '' stands for every image or every node.
+ * trust_revoked: ids, in hex, of keys that signed images and are no longer trusted. */
 static const char trust_tables[] = "CREATE TABLE revocation ("
 				   " image TEXT NOT NULL,"
 				   " node TEXT NOT NULL,"
@@ -59,8 +59,9 @@ static const char trust_tables[] = "CREATE TABLE revocation ("
 				   " key_id TEXT PRIMARY KEY,"
 				   " since BIGINT NOT NULL);";
 
-/* Orders to fetch an image, or an environment, whose snapshot `env` is (JSON, as nodes get
- * it); `everybody` or the nodes that have a line in preheat_node, where they report. */
+/* Orders to fetch an image or an environment; `env` is the environment's snapshot (JSON, as sent to
+ * nodes). An order is for all nodes (`everybody`) or for those with a row in preheat_node, where
+ * nodes report their progress. */
 static const char preheat_tables[] =
 	"CREATE TABLE preheat ("
 	" id @ID@,"
@@ -82,24 +83,24 @@ static const char preheat_tables[] =
 	" PRIMARY KEY (preheat, node));";
 
 /*
- * Starts of jobs and their stage events (docs/formats/stage-events.md; STAGE_NONE
- * where an event lacks something), and the best exchange of each node and boot.
+ * Starts of jobs, their stage events (docs/formats/stage-events.md; STAGE_NONE for a value that an
+ * event lacks), and the best clock exchange of each node and boot.
  *
- * job_start: first_ns, last_ns and ready_ns repeat what the events say, on the service's
- * clock; `revision` grows with each batch.  `space`, `node_name` and `node_count` are the
- * owner of the start: the namespace of its job, its first node and how many there are, so
- * that one who makes starts up hides none of the others'.  `summary` is what the list says
- * of a start that is over (JSON, starts_summary_json()).  `placed` says that a start's nodes
- * were found or its image loaded.  Starts whose times, or whose loads and saves, could not
- * be summed up `..._tries` times are tried again after `..._after`, so that others come to
- * their turns.  `ckpt_revision` and `ckpt_seen`: see the tables of checkpoints.
+ * job_start: first_ns, last_ns and ready_ns are times of its events on the service's clock;
+ * `revision` grows with each batch. `space`, `node_name` and `node_count` identify the start's
+ * owner (the namespace of its job, its first node, its number of nodes), so that a node that
+ * invents starts cannot push those of others out of lists. `summary` is the list's text on a
+ * finished start (JSON, starts_summary_json()). `placed`: the start's nodes were chosen or its
+ * image loaded. A start whose times, or loads and saves, could not be summed up `..._tries` times
+ * is tried again after `..._after`, so that it does not hold up the others. `ckpt_revision` and
+ * `ckpt_seen`: see the tables of checkpoints.
  *
- * `stage_node` counts a node's events in a start, so that a batch costs the same however
- * many came before it; its `revision` is that of the start when the node last sent something
- * new, by which an analysis that is kept finds what changed since it was made.
+ * `stage_node` counts a node's events in a start, so that the cost of a batch does not grow with
+ * the events before it. Its `revision` is the start's revision when the node last sent new events:
+ * a cached analysis then reads only nodes that changed since.
  *
- * In SQLite the events lie in the order of their key: one tree instead of two, and a start
- * is read from one end to the other.
+ * SQLite stores the events in the order of their primary key: one tree instead of two, and the
+ * events of a start are read in sequence.
  */
 static const char stage_tables[] =
 	"CREATE TABLE job_start ("
@@ -164,14 +165,13 @@ static const char stage_tables[] =
 	" PRIMARY KEY (start, node, boot));";
 
 /*
- * Sums that outlive the events.  When a start is over it is summed up once: into a row of each
- * node (start_node) and into the rows of the node's days, so that who asks for slow nodes
- * reads no start; into the rows of its day (start_day), where stage '' is the start as a
- * whole, `class` is enum start_class, and `tops` says in how many starts a stage lay within
- * no other; and into a row by the size of the job (start_scale), for what days do not tell:
- * how times spread.  A start has one row there, with stage '' and the text of its stages
- * (scale_stage_format()): a row to read, not twenty-six.  Starts of several nodes are read
- * before those of one, and found by the index alone.
+ * Sums that are kept longer than the events. A finished start is summed up once. start_node has a
+ * row for each of its nodes; node_day sums these by day, so that a list of slow nodes reads no
+ * starts. start_day sums starts by day: stage '' is the whole start, `class` is enum start_class,
+ * and `tops` counts starts in which the stage lay within no other. start_scale has one row for each
+ * start, for the spread of times by size of job, which sums by day do not show: its stages are a
+ * text (scale_stage_format()), so that a start is one row instead of twenty-six. Starts of several
+ * nodes are read before those of one node, by the index alone.
  */
 static const char history_tables[] =
 	"CREATE TABLE start_node ("
@@ -230,10 +230,10 @@ static const char history_tables[] =
 	"WHERE stage = '';";
 
 /*
- * Loads and saves of checkpoints, by start and stage, as of the start's revision
- * `ckpt_revision`; they are summed up again as more comes, and go with the start. `last`:
- * when the last run ended.  Their events are there once more, packed by node
- * (registry/ckpt_parts.h); `ckpt_seen` of a start's `events` are.
+ * ckpt_sum: sums of checkpoint loads and saves by start and stage, as of the start's revision
+ * `ckpt_revision`. They are made again when more events come, and deleted with the start. `last`:
+ * when the last run ended. ckpt_part: the same events again, packed by node
+ * (registry/ckpt_parts.h); `ckpt_seen` of a start's `events` are in there.
  */
 static const char ckpt_tables[] =
 	"CREATE TABLE ckpt_sum ("
@@ -265,13 +265,13 @@ static const char ckpt_tables[] =
 	" PRIMARY KEY (start, node, part))@CLUSTERED@;";
 
 /*
- * The index of environment snapshots.  `repo` is the store; `capture` and `description` say
- * which snapshot the key has, '' none.  `generation` is of the lease that was taken last,
- * which lasts until `until_ms`; it begins with the time, so that it grows although rows
- * are forgotten.  `failures` counts commands that failed: those that wait look for a change.
+ * The index of environment snapshots. `repo` is the store; `capture` and `description` identify the
+ * key's snapshot, '': none. `generation` is that of the latest lease, which lasts until `until_ms`;
+ * it starts from the time, so that it grows even if the row was deleted in between. `failures`
+ * counts failed commands: waiting nodes look for a change of it.
  *
- * env_count: how many keys there are, of each store, and of each token that was the first to
- * name them: whoever names a new one counts none while others wait.  Sweeps count anew.
+ * env_count: number of keys of each store, and of each token that added them, so that adding a key
+ * need not count rows while others wait for the lock. Sweeps count anew.
  */
 static const char env_tables[] =
 	"CREATE TABLE env_key ("
@@ -302,10 +302,10 @@ static const char env_tables[] =
 	" n BIGINT NOT NULL)@CLUSTERED@;" ENV_COUNT_ALL ";";
 
 /*
- * Reports of nodes on their starts of images, the last of each start and node; ids grow
- * with the time of saying. Texts, which lists do not want, are apart: `figures` is JSON of
- * docs/formats/registry-api.md, `peers` has a giver and its bytes in a line
- * (registry/peer_sums.h), since a question reads tens of thousands.
+ * Nodes' reports on starts of images, the last of each start and node; ids grow with time. Long
+ * texts are in a table of their own, because lists do not read them: `figures` is JSON of
+ * docs/formats/registry-api.md; `peers` has one line for each giver with its bytes
+ * (registry/peer_sums.h), since one request reads tens of thousands.
  */
 static const char image_tables[] =
 	"CREATE TABLE image_start ("
@@ -332,7 +332,7 @@ static const char image_tables[] =
 
 /*
  * Indexes of ordinary images that nodes made (registry/index_db.h); `until` is when the claim of
- * the node that makes one is over.  Parts are rows, so that no index is in memory whole.
+ * the node that makes the index ends. Parts are rows, so that no whole index has to be in memory.
  */
 static const char index_tables[] =
 	"CREATE TABLE image_index ("
@@ -361,8 +361,9 @@ static const char index_tables[] =
 	" PRIMARY KEY (offer, part));";
 
 /*
- * Pushed images that workers convert (registry/conversion_db.h).  `tries` also tells one try from
- * the next; `due` is when it may be taken, when its worker's lease ends, or when it was over.
+ * Pushed images that workers convert (registry/conversion_db.h). `tries` also identifies the
+ * current try. `due`: when a waiting conversion may be taken, when a running one's lease ends, or
+ * when it finished.
  */
 static const char conversion_tables[] =
 	"CREATE TABLE conversion ("
@@ -385,7 +386,8 @@ static const char conversion_tables[] =
 	"CREATE INDEX conversion_owner ON conversion (owner, state);"
 	"CREATE INDEX conversion_host ON conversion (host, state);";
 
-/* The last result of a node's doctor; `failed` is JSON (registry/doctor.c). */
+/* The latest report of `bootseer node doctor` from each node; `failed` is JSON
+ * (registry/doctor.c). */
 static const char doctor_tables[] = "CREATE TABLE node_doctor ("
 				    " node TEXT PRIMARY KEY,"
 				    " received BIGINT NOT NULL,"
@@ -404,7 +406,7 @@ static const char *const tables[] = {
 	{ \
 		list, ARRAY_SIZE(list) \
 	}
-/* In the order of enum statement. */
+/* The groups must be in the order of enum statement. */
 static const struct db_statements statements[] = {
 	GROUP(sql_trace),      GROUP(sql_trust),  GROUP(sql_preheat),
 	GROUP(sql_image),      GROUP(sql_stage),  GROUP(sql_history),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tables and statements of the service; the columns are told in schema.c. */
+/* Tables and statements of the service; schema.c explains the columns. */
 #ifndef BOOTSEER_REGISTRY_SCHEMA_H
 #define BOOTSEER_REGISTRY_SCHEMA_H
 
 #include "registry/db.h"
 
-/* Events of loads and saves, which are few, are found without those around them.  The
- * index is of an expression, or SQLite would go by the primary key, through all events,
- * and of these words: who asks by it has the same. */
+/* The condition of the index that finds the few load and save events without reading the others.
+ * The index is on an expression, because SQLite would otherwise prefer the primary key and read all
+ * events. A query uses the index only if it has exactly this text. */
 #define CKPT_STAGES "stage IN ('ckpt.load', 'ckpt.save')"
 
-/* How many keys of environments there are: of all, of stores, of tokens. */
+/* SQL that counts the keys of environments: in all, by store, by token. */
 #define ENV_COUNT_ALL \
 	"INSERT INTO env_count (what, n) " \
 	"SELECT 'all', count(*) FROM env_key UNION ALL " \
@@ -18,9 +18,10 @@
 	"UNION ALL SELECT 'owner ' || first_owner, count(*) FROM env_key " \
 	"GROUP BY first_owner"
 
-#define STAGE_PUT_ROWS 10 /* events that SQL_STAGE_PUT_ROWS stores */
+#define STAGE_PUT_ROWS 10 /* events that one SQL_STAGE_PUT_ROWS stores */
 
-/* By whose they are: of each group the first has its name, too (sql.h). */
+/* All statements, grouped by the sql_*.c file that defines them. SQL_OF_... names the first one of
+ * a group (sql.h). */
 enum statement {
 	SQL_OF_TRACE, /* sql_trace.c */
 	SQL_PING = SQL_OF_TRACE,

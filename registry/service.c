@@ -10,7 +10,8 @@
 #include "registry/stage_quota.h"
 
 #define START_CACHE_MAX (192u * 1024 * 1024) /* bytes of analysed starts */
-#define ANSWER_MEMORY (256u * 1024 * 1024)   /* until clients took them */
+/* bytes of answers that are being sent to clients */
+#define ANSWER_MEMORY (256u * 1024 * 1024)
 #define NS_PER_S INT64_C(1000000000)
 
 /* --------------------------------------------------------------------- reload --- */
@@ -27,9 +28,9 @@ static int load_tokens(struct service *s, struct error *err)
 	return 0;
 }
 
-/* Log doubts about the signing key: whoever has it answers as this service. (Without a
- * signing key that is its owner's alone there is no service.) */
-static void tell_doubts(const struct service *s)
+/* Warn about a signing key that others may read: its holder can sign in the name of this service.
+ * (A key that belongs to another user prevents the start.) */
+static void log_key_warnings(const struct service *s)
 {
 	const struct registry_config *cfg = s->cfg;
 	struct error why = ERROR_INIT;
@@ -66,9 +67,9 @@ static int load_keys(struct service *s, struct error *err)
 	return issuer_reload(s->issuer, err);
 }
 
-/* Each part is loaded whatever becomes of the others: a bad line in the tokens file must not
- * keep a certificate until it runs out.  A part that failed before is logged only when
- * something was asked or changed, since the same is then tried every few seconds. */
+/* Load each part even if another fails: a bad line in the tokens file must not keep an expiring
+ * certificate in use. A failed part is retried every few seconds, so a repeated failure is logged
+ * only on request or after a change. */
 static void reload_parts(struct service *s, bool is_retry)
 {
 	static const struct {
@@ -82,7 +83,8 @@ static void reload_parts(struct service *s, bool is_retry)
 	unsigned int failed = 0;
 	struct error err = ERROR_INIT;
 
-	/* Before they are read: what is written meanwhile is then another file. */
+	/* Take the checksum before reading the files, so that a write during the reload counts as a
+	 * change. */
 	s->files_sum = named_files_sum(s->cfg);
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		if (parts[i].load(s, &err) == 0)
@@ -100,7 +102,7 @@ static void reload_parts(struct service *s, bool is_retry)
 			 "reloaded what=\"tokens, certificate and keys\"");
 	if (is_retry && failed)
 		return;
-	tell_doubts(s);
+	log_key_warnings(s);
 	atomic_fetch_add(&s->counts.reloads, 1);
 }
 
@@ -222,7 +224,7 @@ int service_start(struct service *s, struct error *err)
 	if (rc == 0)
 		rc = start_http(s, err);
 	if (rc == 0)
-		tell_doubts(s);
+		log_key_warnings(s);
 	return rc;
 }
 

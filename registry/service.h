@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The service, what it has and its life: requests come from httpd on the loop
- * (requests.c), are checked by the table of routes, and run on threads of the pool.
+ * The service: its parts, start and stop. Requests come from httpd on the loop (requests.c), are
+ * checked by the table of routes, and run on threads of the pool.
  */
 #ifndef BOOTSEER_REGISTRY_SERVICE_H
 #define BOOTSEER_REGISTRY_SERVICE_H
@@ -26,7 +26,7 @@
 #include "registry/token.h"
 #include "registry/turns.h"
 
-/* Counters of handlers; any thread. */
+/* Counters of the handlers; any thread may change them. */
 struct service_counts {
 	atomic_uint_fast64_t stored, replaced, enough, refused, too_many;
 	atomic_uint_fast64_t evicted, expired_calls, denied, reloads;
@@ -36,12 +36,12 @@ struct service_counts {
 	atomic_uint_fast64_t doctor_nodes, doctor_missing,
 		doctor_advised; /* at the last sweep */
 	atomic_uint_fast64_t stage_events;
-	atomic_int_fast64_t
-		drops_said_s; /* when the log said last that pushes were dropped */
+	/* when dropped pushes were last logged */
+	atomic_int_fast64_t drops_said_s;
 	atomic_uint_fast64_t pushes_queued, pushes_dropped, pushes_other;
 	atomic_uint_fast64_t conversions_done, conversions_failed,
 		conversions_retried;
-	/* At the last sweep. */
+	/* Numbers of the last sweep. */
 	atomic_uint_fast64_t converting[CONVERSION_STATES], conversion_wait_s;
 	atomic_uint_fast64_t new_bytes;            /* since the last sweep */
 	atomic_uint_fast64_t starts, votes, bytes; /* at the last sweep */
@@ -50,7 +50,8 @@ struct service_counts {
 struct service {
 	const struct registry_config *cfg;
 	struct loop *loop;
-	/* `askers` for what asks registries, which may be slow; of each the turns. */
+	/* `askers` runs calls to registries, which may be slow, `pool` all others. `turns` and
+	 * `asking` are the queues of the two pools. */
 	struct pool *pool, *askers;
 	struct turns *turns, *asking;
 	struct httpd *httpd;
@@ -67,28 +68,30 @@ struct service {
 	struct issuer *issuer;
 	struct token_set *tokens; /* NULL: there is no --tokens */
 	struct trace_limits limits;
-	struct refusals refusals; /* the loop's */
-	/* Sums over the named files: as they were loaded, and at the last look. */
+	struct refusals refusals; /* used on the loop thread only */
+	/* Checksums of the named files: when they were loaded, and at the last check. */
 	uint64_t files_sum, seen_sum;
-	unsigned int reload_failed; /* a bit for each part, to be tried again */
+	/* one bit for each part whose reload failed and is retried */
+	unsigned int reload_failed;
 	struct service_counts counts;
 	struct buf openapi;
 	struct sweep sweep;
 	struct readiness readiness;
 };
 
-/* Starts serving; `s` has cfg, loop, pool, askers, and zeros. */
+/* Start serving. The caller has set cfg, loop, pool and askers of `s`; all else is zero. */
 int service_start(struct service *s, struct error *err) MUST_CHECK;
-/* SIGHUP: tokens and certificates again.  What is wrong stays as it was. */
+/* On SIGHUP: load tokens, certificates and keys again. A part that fails stays as it was. */
 void service_reload(struct service *s);
-/* The same if one of their files is another than was loaded, or the last reload failed, and
- * they are as at the last call: half of a file of tokens may give more rights than all of it. */
+/* Reload if a file changed since it was loaded or the last reload failed, but only if no file
+ * changed since the previous call: a half-written tokens file may give more rights than the whole
+ * one. */
 void service_reload_changed(struct service *s);
-/* Answer what is under way, then stop the loop. */
+/* Answer the running requests, then stop the loop. */
 void service_stop(struct service *s);
-/* The loop is about to end: what waits for a thread is answered. */
+/* Refuse the requests that wait for a thread, before the loop ends. */
 void service_drop(struct service *s);
-/* The pools and the loop have ended. */
+/* Release everything, after the pools and the loop have ended. */
 void service_fini(struct service *s);
 
 #endif

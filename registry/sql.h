@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The statements by whose they are, with the types of their columns (db.h); schema.c has
- * the tables, and puts them together.
+ * The statements of each sql_*.c file, with the types of their columns (db.h); schema.c has the
+ * tables, and joins the groups.
  */
 #ifndef BOOTSEER_REGISTRY_SQL_H
 #define BOOTSEER_REGISTRY_SQL_H
 
 #include "registry/schema.h"
 
-/* `p` is the parameter with the prefix that a token is bound to, or ''. */
+/* Condition: the row's repository is within the prefix that the token is bound to; parameter `p`,
+ * '': no bound. */
 #define SEES(p) \
 	"(" p " = '' OR repo = " p " OR " \
 	"substr(repo, 1, length(" p ") + 1) = " p " || '/') "
 
-/* The same of a start that is asked for as one of `r`: what is of a store is for who names
- * it (call_check_trace_repo()). */
+/* The same condition for a start requested for repository `r`: starts of a store are shown only
+ * when `r` names the store (call_check_trace_repo()). */
 #define SEES_OF(p, r) SEES(p) "AND (repo = " r " OR repo NOT LIKE '%://%') "
 
 extern const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements of ckpt_db.c and ckpt_parts.c: loads and saves of checkpoints. */
+/* Statements of ckpt_db.c and ckpt_parts.c: checkpoint loads and saves. */
 #include "registry/sql.h"
 
-/* The list chooses from so many rows, the latest; of starts that one node alone told of, so
- * many of the node come before those of others, and of a namespace half of the list. */
+/* The list is chosen from so many of the latest rows. Of starts reported by a single node, at most
+ * so many of that node come before those of others, and starts of one namespace fill at most half
+ * of the list, so that invented starts do not crowd out real ones. */
 #define CKPT_LIST_MAX "100000"
 #define CKPT_OF_NODE_MAX "16"
 #define CKPT_ORDER "last DESC, id DESC, stage"
@@ -21,7 +22,8 @@ const struct db_statement sql_ckpt[SQL_OF_ENV - SQL_OF_CKPT] = {
 				  "WHERE start + 0 = $1 AND " CKPT_STAGES
 				  " ORDER BY node, event",
 				  "ttiiiiiit" },
-	/* now, at most: a minute after the last time, or later where there is much */
+	/* Parameters: now, limit. A start is due a minute after its last sums, or later if it has
+	 * many events. */
 	[AT(SQL_CKPT_DUE)] = { "starts whose loads and saves to sum up",
 			       "SELECT id FROM job_start WHERE "
 			       "ckpt_revision < revision AND events > 0 AND "
@@ -29,13 +31,13 @@ const struct db_statement sql_ckpt[SQL_OF_ENV - SQL_OF_CKPT] = {
 			       "CAST($1 AS BIGINT) ORDER BY received "
 			       "LIMIT CAST($2 AS BIGINT)",
 			       "i" },
-	/* revision, now, id */
+	/* Parameters: revision, now, id */
 	[AT(SQL_CKPT_SUMMED)] = { "loads and saves are summed up",
 				  "UPDATE job_start SET ckpt_revision = $1, "
 				  "ckpt_summed = $2, ckpt_tries = 0 "
 				  "WHERE id = $3 AND ckpt_revision < $1",
 				  "" },
-	/* as SQL_JOB_SUM_FAILED; a minute is added when it is asked what is due */
+	/* Parameters: as for SQL_JOB_SUM_FAILED. SQL_CKPT_DUE adds the minute between sums. */
 	[AT(SQL_CKPT_SUM_FAILED)] = { "loads and saves could not be summed up",
 				      "UPDATE job_start SET "
 				      "ckpt_tries = ckpt_tries + 1, "
@@ -66,7 +68,7 @@ const struct db_statement sql_ckpt[SQL_OF_ENV - SQL_OF_CKPT] = {
 			       "max_ms = excluded.max_ms, slow = excluded.slow, "
 			       "slowest = excluded.slowest",
 			       "" },
-	/* since, job or '', image or '', label or '', at most */
+	/* Parameters: since, job or '', image or '', label or '', limit */
 	[AT(SQL_CKPT_LIST)] = { "list loads and saves",
 				"SELECT " CKPT_ROW " FROM (SELECT * FROM "
 				"(SELECT k.*, row_number() OVER (PARTITION BY "
@@ -90,13 +92,13 @@ const struct db_statement sql_ckpt[SQL_OF_ENV - SQL_OF_CKPT] = {
 				" LIMIT CAST($5 AS BIGINT)) AS s "
 				"ORDER BY " CKPT_ORDER,
 				"ititttiiiiiiiiiiiiiiit" },
-	/* start, node */
+	/* Parameters: start, node */
 	[AT(SQL_CKPT_PART_LAST)] = { "last part of a node's loads and saves",
 				     "SELECT part, events FROM ckpt_part "
 				     "WHERE start = $1 AND node = $2 "
 				     "ORDER BY part DESC LIMIT 1",
 				     "ib" },
-	/* start, node, part, events */
+	/* Parameters: start, node, part, events */
 	[AT(SQL_CKPT_PART_PUT)] = { "put a part of loads and saves",
 				    "INSERT INTO ckpt_part (start, node, part, "
 				    "events) VALUES ($1, $2, $3, $4) "
@@ -111,7 +113,7 @@ const struct db_statement sql_ckpt[SQL_OF_ENV - SQL_OF_CKPT] = {
 				 "SELECT node, events FROM ckpt_part "
 				 "WHERE start = $1 ORDER BY node, part",
 				 "tb" },
-	/* start, node */
+	/* Parameters: start, node */
 	[AT(SQL_CKPT_NODE_EVENTS)] = { "a node's loads and saves",
 				       "SELECT stage, ev, ts, mono, boot, rank, "
 				       "status, facts FROM stage_event "

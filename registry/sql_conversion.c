@@ -3,19 +3,19 @@
 #include "registry/sql.h"
 
 #define AT(s) (s - SQL_OF_CONVERSION)
-/* State 0: it waits; 1: a worker has it; 2: done; 3: failed. */
+/* Values of the state column: 0 waiting, 1 running at a worker, 2 done, 3 failed. */
 
 #define COLUMNS \
 	"id, repo, image, tag, form, state, tries, queued, due, worker, error "
 
 const struct db_statement sql_conversion[SQL_OF_DOCTOR - SQL_OF_CONVERSION] = {
-	/* repo, image */
+	/* Parameters: repo, image */
 	[AT(SQL_CONVERSION_KNOWN)] = { "is a conversion known",
 				       "SELECT state, form FROM conversion "
 				       "WHERE repo = $1 AND image = $2",
 				       "it" },
-	/* repo, host, owner, image, tag, form, now, at most: an owner has no more than is left
-	 * free, a registry no more than three times that. */
+	/* Parameters: repo, host, owner, image, tag, form, now, limit. An owner may fill at most as
+	 * many places as stay free, a registry three times as many. */
 	[AT(SQL_CONVERSION_PUT)] = { "queue a conversion",
 				     "INSERT INTO conversion (repo, host, "
 				     "owner, image, tag, form, state, tries, "
@@ -41,7 +41,8 @@ const struct db_statement sql_conversion[SQL_OF_DOCTOR - SQL_OF_CONVERSION] = {
 				     "due = excluded.due, worker = '', "
 				     "error = '' WHERE conversion.state >= 2",
 				     "" },
-	/* since, now, hourly, tries at most, below, token's prefix */
+	/* Parameters: time since when an owner's tries are counted, now, most such tries of an
+	 * owner, most tries of a conversion, prefix of repositories to take from, token's prefix */
 	[AT(SQL_CONVERSION_NEXT)] = { "next conversion",
 				      "SELECT id FROM conversion AS j "
 				      "JOIN (SELECT owner, max(taken) AS last, "
@@ -59,7 +60,7 @@ const struct db_statement sql_conversion[SQL_OF_DOCTOR - SQL_OF_CONVERSION] = {
 								  "o.last, j.due, j.id "
 								  "LIMIT 1",
 				      "i" },
-	/* now, until, worker, id */
+	/* Parameters: now, until, worker, id */
 	[AT(SQL_CONVERSION_TAKE)] = { "take a conversion",
 				      "UPDATE conversion SET state = 1, "
 				      "tries = tries + 1, taken = $1, due = $2, "
@@ -67,7 +68,7 @@ const struct db_statement sql_conversion[SQL_OF_DOCTOR - SQL_OF_CONVERSION] = {
 				      "AND due <= $1 RETURNING " COLUMNS,
 				      "itttt"
 				      "iiiitt" },
-	/* state, due, error, id, tries, worker, token's prefix */
+	/* Parameters: state, due, error, id, tries, worker, token's prefix */
 	[AT(SQL_CONVERSION_SAY)] = { "note a conversion",
 				     "UPDATE conversion SET state = $1, "
 				     "due = $2, error = $3 WHERE id = $4 "
@@ -75,7 +76,7 @@ const struct db_statement sql_conversion[SQL_OF_DOCTOR - SQL_OF_CONVERSION] = {
 				     "AND state = 1 AND " SEES(
 					     "CAST($7 AS TEXT)"),
 				     "" },
-	/* token's prefix, limit */
+	/* Parameters: token's prefix, limit */
 	[AT(SQL_CONVERSION_LIST)] = { "list conversions",
 				      "SELECT " COLUMNS
 				      "FROM conversion WHERE " SEES(
@@ -84,7 +85,7 @@ const struct db_statement sql_conversion[SQL_OF_DOCTOR - SQL_OF_CONVERSION] = {
 								  "due DESC, id DESC LIMIT CAST($2 AS BIGINT)",
 				      "itttt"
 				      "iiiitt" },
-	/* now, token's prefix */
+	/* Parameters: now, token's prefix */
 	[AT(SQL_CONVERSION_COUNT)] = { "count conversions",
 				       "SELECT state, count(*), "
 				       "CAST(coalesce(min(CASE WHEN due <= "
@@ -92,7 +93,7 @@ const struct db_statement sql_conversion[SQL_OF_DOCTOR - SQL_OF_CONVERSION] = {
 				       "BIGINT) FROM conversion WHERE " SEES(
 					       "CAST($2 AS TEXT)") "GROUP BY state",
 				       "iii" },
-	/* now, tries at most */
+	/* Parameters: now, most tries */
 	[AT(SQL_CONVERSION_SILENT)] = { "end silent conversions",
 					"UPDATE conversion SET state = 3, "
 					"error = 'its worker fell silent each "
@@ -100,14 +101,14 @@ const struct db_statement sql_conversion[SQL_OF_DOCTOR - SQL_OF_CONVERSION] = {
 					"WHERE state = 1 AND due <= $1 "
 					"AND tries >= $2",
 					"" },
-	/* done before, failed before, queued before */
+	/* Parameters: delete those done before, failed before, queued before */
 	[AT(SQL_CONVERSION_EXPIRE)] = { "expire conversions",
 					"DELETE FROM conversion WHERE "
 					"(state = 2 AND due < $1) OR "
 					"(state = 3 AND due < $2) OR "
 					"(state < 2 AND queued < $3)",
 					"" },
-	/* at most */
+	/* Parameters: limit */
 	[AT(SQL_CONVERSION_BOUND)] = { "bound conversions that are over",
 				       "DELETE FROM conversion WHERE state >= 2 "
 				       "AND due <= (SELECT due FROM conversion "

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements of doctor.c: results of nodes' doctors. */
+/* Statements of doctor.c: reports of nodes' doctors. */
 #include "registry/sql.h"
 
 #define AT(s) (s - SQL_OF_DOCTOR)
 
 const struct db_statement sql_doctor[SQL_COUNT_ - SQL_OF_DOCTOR] = {
-	/* node, now, checks, missing, advice, failed, at most */
+	/* Parameters: node, now, checks, missing, advice, failed, most nodes */
 	[AT(SQL_DOCTOR_PUT)] = { "put what a node lacks",
 				 "INSERT INTO node_doctor (node, received, "
 				 "checks, missing, advice, failed) "
@@ -22,7 +22,7 @@ const struct db_statement sql_doctor[SQL_COUNT_ - SQL_OF_DOCTOR] = {
 				 "advice = excluded.advice, "
 				 "failed = excluded.failed",
 				 "" },
-	/* fresh since, kept since */
+	/* Parameters: fresh since, kept since */
 	[AT(SQL_DOCTOR_COUNT)] = { "count nodes that lack something",
 				   "SELECT count(*), "
 				   "count(CASE WHEN received >= $1 THEN 1 END), "
@@ -32,7 +32,7 @@ const struct db_statement sql_doctor[SQL_COUNT_ - SQL_OF_DOCTOR] = {
 				   "advice > 0 THEN 1 END) "
 				   "FROM node_doctor WHERE received >= $2",
 				   "iiii" },
-	/* kept since, node or '', limit */
+	/* Parameters: kept since, node or '', limit */
 	[AT(SQL_DOCTOR_LIST)] = { "list what nodes lack",
 				  "SELECT node, received, checks, missing, "
 				  "advice, failed FROM node_doctor WHERE "
@@ -40,7 +40,7 @@ const struct db_statement sql_doctor[SQL_COUNT_ - SQL_OF_DOCTOR] = {
 				  "OR node = $2) ORDER BY missing DESC, "
 				  "advice DESC, node LIMIT CAST($3 AS BIGINT)",
 				  "tiiiit" },
-	/* before */
+	/* Parameters: before */
 	[AT(SQL_DOCTOR_EXPIRE)] = { "forget what nodes lacked",
 				    "DELETE FROM node_doctor WHERE "
 				    "received < $1",

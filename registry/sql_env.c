@@ -7,8 +7,8 @@
 	"description, stored, made_by, program, token, made_ms, used_ms, " \
 	"expires_ms, pinned, bad FROM env_key "
 #define ENV_TYPES "titiittitttiiiit"
-/* A lease that was not taken over or given back: repo, key, generation, owner.  The time
- * is no matter: an hour late is as good as in time while nobody else came. */
+/* Condition: the lease of this repo, key, generation and owner was neither taken over nor dropped.
+ * Its end does not matter: a late renewal is accepted if no other captor took the lease. */
 #define ENV_HELD(a, b, c, d) \
 	"WHERE repo = $" #a " AND env = $" #b " AND generation = $" #c \
 	" AND owner = $" #d " AND until_ms > 0"
@@ -16,10 +16,10 @@
 #define AT(s) (s - SQL_OF_ENV)
 
 const struct db_statement sql_env[SQL_OF_INDEX - SQL_OF_ENV] = {
-	/* repo, key */
+	/* Parameters: repo, key */
 	[AT(SQL_ENV_GET)] = { "environment", ENV "WHERE repo = $1 AND env = $2",
 			      ENV_TYPES },
-	/* repo, first digits or '', after this key or '', now, at most */
+	/* Parameters: repo, first digits of keys or '', key to begin after or '', now, limit */
 	[AT(SQL_ENV_LIST)] = { "environments",
 			       ENV
 			       "WHERE repo = $1 AND capture <> '' AND "
@@ -29,7 +29,8 @@ const struct db_statement sql_env[SQL_OF_INDEX - SQL_OF_ENV] = {
 			       "expires_ms = 0 OR expires_ms > $4) "
 			       "ORDER BY env LIMIT CAST($5 AS BIGINT)",
 			       ENV_TYPES },
-	/* holder, owner, ttl_ms, now, repo, key, longest lease, instead: of a known key */
+	/* Parameters: holder, owner, ttl_ms, now, repo, key, longest lease, snapshot that will not
+	 * do. For a key that is known. */
 	[AT(SQL_ENV_TAKE)] = { "take the lease of an environment",
 			       "UPDATE env_key SET generation = generation + 1, "
 			       "holder = $1, owner = $2, "
@@ -45,7 +46,7 @@ const struct db_statement sql_env[SQL_OF_INDEX - SQL_OF_ENV] = {
 			       "expires_ms <= CAST($4 AS BIGINT))))) "
 			       "RETURNING generation",
 			       "i" },
-	/* repo, key, now, holder, owner, ttl_ms: of one that nobody named */
+	/* Parameters: repo, key, now, holder, owner, ttl_ms. For a key that is new. */
 	[AT(SQL_ENV_NEW)] = { "put an environment's key",
 			      "INSERT INTO env_key (repo, env, generation, "
 			      "holder, owner, first_owner, ttl_ms, until_ms, "
@@ -57,7 +58,7 @@ const struct db_statement sql_env[SQL_OF_INDEX - SQL_OF_ENV] = {
 			      "ON CONFLICT (repo, env) DO NOTHING "
 			      "RETURNING generation",
 			      "i" },
-	/* of what: one more */
+	/* Parameters: name of the counter, which grows by one */
 	[AT(SQL_ENV_COUNT)] = { "count an environment's key",
 				"INSERT INTO env_count (what, n) VALUES ($1, 1) "
 				"ON CONFLICT (what) DO UPDATE SET "
@@ -66,7 +67,7 @@ const struct db_statement sql_env[SQL_OF_INDEX - SQL_OF_ENV] = {
 	[AT(SQL_ENV_COUNT_NONE)] = { "forget counts of environments",
 				     "DELETE FROM env_count", "" },
 	[AT(SQL_ENV_COUNT_ALL)] = { "count environments", ENV_COUNT_ALL, "" },
-	/* now, and those of ENV_HELD */
+	/* Parameters: now, then the four of ENV_HELD */
 	[AT(SQL_ENV_RENEW)] = { "renew the lease of an environment",
 				"UPDATE env_key SET "
 				"until_ms = CAST($1 AS BIGINT) + ttl_ms, "
@@ -75,14 +76,14 @@ const struct db_statement sql_env[SQL_OF_INDEX - SQL_OF_ENV] = {
 									    4,
 									    5),
 				"" },
-	/* now, failures more, and those of ENV_HELD */
+	/* Parameters: now, failures to add, then the four of ENV_HELD */
 	[AT(SQL_ENV_DROP)] = { "drop the lease of an environment",
 			       "UPDATE env_key SET until_ms = 0, touched_ms = $1, "
 			       "failures = failures + CAST($2 AS BIGINT) " ENV_HELD(
 				       3, 4, 5, 6),
 			       "" },
-	/* now, capture, description, stored, by, program, expires_ms, and those of
-	 * ENV_HELD: what was pinned under the lease stays */
+	/* Parameters: now, capture, description, stored, by, program, expires_ms, then the four of
+	 * ENV_HELD. A snapshot that was pinned during the lease stays. */
 	[AT(SQL_ENV_PUBLISH)] = { "publish an environment",
 				  "UPDATE env_key SET token = owner, made_ms = $1, "
 				  "used_ms = $1, touched_ms = $1, capture = $2, "
@@ -92,24 +93,24 @@ const struct db_statement sql_env[SQL_OF_INDEX - SQL_OF_ENV] = {
 					  8, 9, 10,
 					  11) " AND (pinned = 0 OR capture = '' OR capture = $2)",
 				  "" },
-	/* now, repo, key, capture, when it was used before that */
+	/* Parameters: now, repo, key, capture, latest earlier use at which the row is updated */
 	[AT(SQL_ENV_USED)] = { "note the use of an environment",
 			       "UPDATE env_key SET used_ms = $1 "
 			       "WHERE repo = $2 AND env = $3 AND capture = $4 AND "
 			       "used_ms <= $5",
 			       "" },
-	/* why, repo, key, capture: the first word counts */
+	/* Parameters: reason, repo, key, capture. The first reason is kept. */
 	[AT(SQL_ENV_BAD)] = { "mark an environment bad",
 			      "UPDATE env_key SET bad = CASE WHEN bad = '' THEN "
 			      "CAST($1 AS TEXT) ELSE bad END "
 			      "WHERE repo = $2 AND env = $3 AND capture = $4",
 			      "" },
-	/* pinned, repo, key */
+	/* Parameters: pinned, repo, key */
 	[AT(SQL_ENV_PIN)] = { "pin an environment",
 			      "UPDATE env_key SET pinned = $1 WHERE repo = $2 AND "
 			      "env = $3 AND capture <> ''",
 			      "" },
-	/* now, repo, key: what is pinned stays */
+	/* Parameters: now, repo, key. A pinned snapshot stays. */
 	[AT(SQL_ENV_REMOVE)] = { "remove an environment",
 				 "UPDATE env_key SET capture = '', "
 				 "description = '', pinned = 0, bad = '', "
@@ -118,7 +119,7 @@ const struct db_statement sql_env[SQL_OF_INDEX - SQL_OF_ENV] = {
 				 "(capture <> '' OR until_ms > 0) AND "
 				 "(pinned = 0 OR capture = '')",
 				 "" },
-	/* a day ago, unused since */
+	/* Parameters: a day ago, time since when unused snapshots are removed */
 	[AT(SQL_ENV_SWEEP)] = { "sweep environments",
 				"DELETE FROM env_key WHERE touched_ms < $1 AND "
 				"until_ms < $1 AND "

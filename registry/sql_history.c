@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements of history_db.c: starts that are over, by nodes, days and sizes. */
+/* Statements of history_db.c: finished starts by nodes, days and sizes. */
 #include "registry/sql.h"
 
-/* Rows of a day, an image or a label, by stage. */
+/* Key of a row within its day. */
 #define DAY_KEY "image || ' ' || label || ' ' || class || ' ' || stage"
-/* Slow nodes whose starts are looked at for whose they are. */
+/* Slow nodes whose starts are read to find the namespaces they belong to. */
 #define NODE_LIST_MAX "10000"
-/* When there are too many: those of the most nodes. */
+/* A trend by `key`. Beyond the limit, rows with the most nodes are kept. */
 #define TREND(key) \
 	"SELECT * FROM (" \
 	"SELECT " key ", stage, CAST(sum(starts) AS BIGINT), " \
@@ -24,7 +24,7 @@
 #define AT(s) (s - SQL_OF_HISTORY)
 
 const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
-	/* before if it is ready, before if not, now, at most */
+	/* Parameters: last event before, for ready starts; the same for others; now; limit */
 	[AT(SQL_JOB_UNSUMMED)] = { "starts to sum up",
 				   "SELECT id FROM job_start WHERE summed = 0 AND "
 				   "events > 0 AND received < CASE WHEN "
@@ -38,7 +38,8 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 				 "UPDATE job_start SET summed = 1 "
 				 "WHERE id = $1 AND summed = 0",
 				 "" },
-	/* tries until it is set aside, until when, now, pause of each try, id */
+	/* Parameters: tries before the start is set aside, set aside until, now, pause per try,
+	 * id */
 	[AT(SQL_JOB_SUM_FAILED)] = { "a start could not be summed up",
 				     "UPDATE job_start SET "
 				     "sum_tries = sum_tries + 1, "
@@ -48,21 +49,21 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 				     "CAST($4 AS BIGINT) * (sum_tries + 1) END "
 				     "WHERE id = $5 RETURNING sum_tries",
 				     "i" },
-	/* node, start, job, at, busy_ms, median_ms, slow, stage, cause */
+	/* Parameters: node, start, job, at, busy_ms, median_ms, slow, stage, cause */
 	[AT(SQL_NODE_PUT)] = { "put a node's start",
 			       "INSERT INTO start_node (node, start, job, at, "
 			       "busy_ms, median_ms, slow, stage, cause) VALUES "
 			       "($1, $2, $3, $4, $5, $6, $7, $8, $9) "
 			       "ON CONFLICT (node, start) DO NOTHING",
 			       "" },
-	/* node, at most */
+	/* Parameters: node, limit */
 	[AT(SQL_NODE_TRIM)] = { "trim starts of a node",
 				"DELETE FROM start_node WHERE node = $1 AND "
 				"start <= (SELECT start FROM start_node WHERE "
 				"node = $1 ORDER BY start DESC LIMIT 1 "
 				"OFFSET CAST($2 AS BIGINT))",
 				"" },
-	/* node, start, at most */
+	/* Parameters: node, before this start, limit */
 	[AT(SQL_NODE_PAST)] = { "past of a node",
 				"SELECT CAST(count(*) AS BIGINT), "
 				"CAST(coalesce(sum(slow), 0) AS BIGINT) FROM "
@@ -70,14 +71,14 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 				"start < $2 ORDER BY start DESC "
 				"LIMIT CAST($3 AS BIGINT)) AS past",
 				"ii" },
-	/* node, at most */
+	/* Parameters: node, limit */
 	[AT(SQL_NODE_STARTS)] = { "starts of a node",
 				  "SELECT start, job, at, busy_ms, median_ms, "
 				  "slow, stage, cause FROM start_node "
 				  "WHERE node = $1 ORDER BY start DESC "
 				  "LIMIT CAST($2 AS BIGINT)",
 				  "itiiiitt" },
-	/* node, day, slow, excess_ms, last */
+	/* Parameters: node, day, slow, excess_ms, last */
 	[AT(SQL_NODE_DAY_PUT)] = { "add to a node's day",
 				   "INSERT INTO node_day (node, day, starts, slow, "
 				   "excess_ms, last) VALUES ($1, $2, 1, $3, $4, $5) "
@@ -89,8 +90,8 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 				   "last = CASE WHEN node_day.last > excluded.last "
 				   "THEN node_day.last ELSE excluded.last END",
 				   "" },
-	/* since this day, at most: those that were slow; while there are others, half of
-	 * them of the starts of one namespace */
+	/* Parameters: since this day, limit. Nodes that were slow; at most half of them from starts
+	 * of one namespace while others have some. */
 	[AT(SQL_NODE_LIST)] = { "slow nodes",
 				"WITH c AS (SELECT node, "
 				"CAST(sum(slow) AS BIGINT) AS n, "
@@ -118,15 +119,15 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 				"LIMIT CAST($2 AS BIGINT)) AS r "
 				"ORDER BY n DESC, e DESC, node",
 				"tiiii" },
-	/* before this day */
+	/* Parameters: before this day */
 	[AT(SQL_NODE_DAY_EXPIRE)] = { "expire days of nodes",
 				      "DELETE FROM node_day WHERE day < $1",
 				      "" },
-	/* before */
+	/* Parameters: before */
 	[AT(SQL_NODE_EXPIRE)] = { "expire starts of nodes",
 				  "DELETE FROM start_node WHERE at < $1", "" },
-	/* day, image, label, stage, nodes, median_ms, job_ms, worst_ms, slow, node_ms,
-	 * wait_ms, is it in no other stage, class */
+	/* Parameters: day, image, label, stage, nodes, median_ms, job_ms, worst_ms, slow, node_ms,
+	 * wait_ms, 1 if within no other stage, class */
 	[AT(SQL_DAY_PUT)] = { "add to a day",
 			      "INSERT INTO start_day (day, image, label, stage, "
 			      "starts, nodes, median_ms, job_ms, worst_ms, slow, "
@@ -151,8 +152,9 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 			       "SELECT CAST(count(*) AS BIGINT) FROM start_day "
 			       "WHERE day = $1",
 			       "i" },
-	/* day, how many: those whose starts had the fewest nodes beyond the first one each,
-	 * of which a node that makes starts up has none, however many it makes */
+	/* Parameters: day, number to delete. Rows are deleted first whose starts had the fewest
+	 * nodes besides the first one: starts that a single node invents have none, however many
+	 * there are. */
 	[AT(SQL_DAY_TRIM)] = { "trim a day",
 			       "DELETE FROM start_day WHERE day = $1 AND "
 			       "(" DAY_KEY ") IN (SELECT " DAY_KEY
@@ -160,7 +162,7 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 			       "ORDER BY nodes - starts, starts, 1 "
 			       "LIMIT CAST($2 AS BIGINT))",
 			       "" },
-	/* since, image or '', label or '', class or -1, at most */
+	/* Parameters: since, image or '', label or '', class or -1, limit */
 	[AT(SQL_TREND_DAY)] = { "trend by day", TREND("CAST(day AS TEXT)"),
 				TREND_TYPES },
 	[AT(SQL_TREND_IMAGE)] = { "trend by image", TREND("image"),
@@ -171,7 +173,7 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 				  TREND("CAST(class AS TEXT)"), TREND_TYPES },
 	[AT(SQL_DAY_EXPIRE)] = { "expire days",
 				 "DELETE FROM start_day WHERE day < $1", "" },
-	/* start, at, job, image, label, nodes, gpus, job_ms, median_ms, max_ms, stages,
+	/* Parameters: start, at, job, image, label, nodes, gpus, job_ms, median_ms, max_ms, stages,
 	 * class */
 	[AT(SQL_SCALE_PUT)] = { "add to starts by size",
 				"INSERT INTO start_scale (start, stage, at, job, "
@@ -188,8 +190,8 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 				"stages = excluded.stages, "
 				"class = excluded.class",
 				"" },
-	/* since, image or '', label or '', nodes from and to, class or -1, at most: the
-	 * newest */
+	/* Parameters: since, image or '', label or '', nodes from, nodes to, class or -1, limit.
+	 * The newest starts. */
 	[AT(SQL_SCALE_LIST)] = { "starts by size",
 				 "SELECT stage, job, nodes, gpus, job_ms, "
 				 "median_ms, max_ms, stages FROM start_scale "
@@ -207,8 +209,8 @@ const struct db_statement sql_history[SQL_OF_CKPT - SQL_OF_HISTORY] = {
 	[AT(SQL_SCALE_TOTAL)] = { "total of starts by size",
 				  "SELECT CAST(count(*) AS BIGINT) FROM start_scale",
 				  "i" },
-	/* how many starts: those of the fewest nodes, of which one that makes starts up has
-	 * one each, the oldest first */
+	/* Parameters: number of starts to delete. Those of the fewest nodes are deleted, the oldest
+	 * first; invented starts have one node each. */
 	[AT(SQL_SCALE_TRIM)] = { "trim starts by size",
 				 "DELETE FROM start_scale WHERE start IN (SELECT "
 				 "start FROM start_scale WHERE stage = '' ORDER BY "

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements of image_db.c: how nodes started images. */
+/* Statements of image_db.c: nodes' reports on starts of images. */
 #include "registry/sql.h"
 
-/* A sum of bytes over all reports of starts of images, 2^43 of each at most
- * (IMAGE_REPORT_BYTES_MAX): a row from before that bound takes no list away. */
+/* Sum of bytes over reports, counting at most 2^43 of each (IMAGE_REPORT_BYTES_MAX). Rows stored
+ * before that limit existed could otherwise overflow the sum and make the list fail. */
 #define IMAGE_BYTES(column) \
 	"CAST(sum(CASE WHEN " column " > 8796093022208 THEN 8796093022208 " \
 	"ELSE " column " END) AS BIGINT)"
@@ -11,7 +11,7 @@
 #define AT(s) (s - SQL_OF_IMAGE)
 
 const struct db_statement sql_image[SQL_OF_STAGE - SQL_OF_IMAGE] = {
-	/* image, repo, workload, node, job, attempt */
+	/* Parameters: image, repo, workload, node, job, attempt */
 	[AT(SQL_IMAGE_DROP)] = { "drop a node's start of an image",
 				 "DELETE FROM image_start WHERE image = $1 AND "
 				 "repo = $2 AND workload = $3 AND node = $4 AND "
@@ -27,15 +27,16 @@ const struct db_statement sql_image[SQL_OF_STAGE - SQL_OF_IMAGE] = {
 				     "INSERT INTO image_start_text (start, "
 				     "figures, peers) VALUES ($1, $2, $3)",
 				     "" },
-	/* node, how many stay */
+	/* Parameters: node, number to keep */
 	[AT(SQL_IMAGE_TRIM)] = { "trim a node's starts of images",
 				 "DELETE FROM image_start WHERE node = $1 AND "
 				 "id <= (SELECT id FROM image_start WHERE "
 				 "node = $1 ORDER BY id DESC LIMIT 1 "
 				 "OFFSET CAST($2 AS BIGINT))",
 				 "" },
-	/* prefix, repo or '', at most: of the images that one node alone started, 16 come
-	 * before those of others, and the rest after these */
+	/* Parameters: prefix, repo or '', limit. If there are more images, those that only one node
+	 * reported are left out first, beyond 16 of each node: invented images do not crowd out
+	 * others. */
 	[AT(SQL_IMAGE_LIST)] = { "list images",
 				 "SELECT image, repo, workload, name, starts, "
 				 "nodes, received, peer_bytes, origin_bytes FROM "
@@ -58,7 +59,7 @@ const struct db_statement sql_image[SQL_OF_STAGE - SQL_OF_IMAGE] = {
 										     "LIMIT CAST($3 AS BIGINT)) AS u "
 										     "ORDER BY received DESC, image, repo, workload",
 				 "ttttiiiii" },
-	/* image, repo, workload, at most: the last 8 of each node */
+	/* Parameters: image, repo, workload, limit. At most the last 8 starts of each node. */
 	[AT(SQL_IMAGE_STARTS)] = { "starts of an image",
 				   "SELECT node, job, attempt, name, received, "
 				   "peer_bytes, origin_bytes, figures "
@@ -70,7 +71,7 @@ const struct db_statement sql_image[SQL_OF_STAGE - SQL_OF_IMAGE] = {
 				   "WHERE turn <= 8 ORDER BY id DESC "
 				   "LIMIT CAST($4 AS BIGINT)",
 				   "ttitiiit" },
-	/* since, image or '', at most */
+	/* Parameters: since, image or '', limit */
 	[AT(SQL_IMAGE_PEERS)] = { "peers of all starts",
 				  "SELECT node, image, repo, workload, "
 				  "peer_bytes, origin_bytes, peers "
@@ -79,7 +80,7 @@ const struct db_statement sql_image[SQL_OF_STAGE - SQL_OF_IMAGE] = {
 				  "(CAST($2 AS TEXT) = '' OR image = $2) "
 				  "ORDER BY id DESC LIMIT CAST($3 AS BIGINT)",
 				  "ttttiit" },
-	/* job, attempt, at most */
+	/* Parameters: job, attempt, limit */
 	[AT(SQL_IMAGE_JOB_PEERS)] = { "peers of a start",
 				      "SELECT node, image, repo, workload, "
 				      "peer_bytes, origin_bytes, peers "
@@ -88,13 +89,13 @@ const struct db_statement sql_image[SQL_OF_STAGE - SQL_OF_IMAGE] = {
 				      "attempt = $2 ORDER BY id DESC "
 				      "LIMIT CAST($3 AS BIGINT)",
 				      "ttttiit" },
-	/* before, at most */
+	/* Parameters: before, limit */
 	[AT(SQL_IMAGE_EXPIRE)] = { "expire starts of images",
 				   "DELETE FROM image_start WHERE id IN (SELECT id "
 				   "FROM image_start WHERE received < $1 "
 				   "LIMIT CAST($2 AS BIGINT))",
 				   "" },
-	/* how many stay */
+	/* Parameters: number to keep */
 	[AT(SQL_IMAGE_BOUND)] = { "bound starts of images",
 				  "DELETE FROM image_start WHERE id <= (SELECT id "
 				  "FROM image_start ORDER BY id DESC LIMIT 1 "

@@ -3,10 +3,10 @@
 #include "registry/sql.h"
 
 #define AT(s) (s - SQL_OF_INDEX)
-/* State 0: it comes; 1: it is whole; 2: it was withdrawn. */
+/* Values of the state column: 0 being made, 1 complete, 2 withdrawn. */
 
 const struct db_statement sql_index[SQL_OF_CONVERSION - SQL_OF_INDEX] = {
-	/* node, image, repo, owner.  A claim is before what is offered already. */
+	/* Parameters: node, image, repo, owner. A claim is found before an existing offer. */
 	[AT(SQL_INDEX_OF)] = { "index of an owner",
 			       "SELECT id, state, until, bytes, "
 			       "CAST(CASE WHEN node = CAST($1 AS TEXT) THEN 1 "
@@ -14,8 +14,9 @@ const struct db_statement sql_index[SQL_OF_CONVERSION - SQL_OF_INDEX] = {
 			       "WHERE image = $2 AND repo = $3 AND owner = $4 "
 			       "ORDER BY state LIMIT 1",
 			       "iiiii" },
-	/* image, repo, owner, node, now, until, at most, young.  A claim that is over, or of
-	 * the node itself, gives way; an offer stays until another replaces it. */
+	/* Parameters: image, repo, owner, node, now, end of the claim, most offers, time since when
+	 * an offer is too young to be made again. The claim replaces one that has ended or is the
+	 * node's own; an existing offer stays until it is replaced. */
 	[AT(SQL_INDEX_CLAIM)] = { "claim an index",
 				  "INSERT INTO image_index (image, repo, owner, "
 				  "node, artifact, signature, parts, bytes, "
@@ -44,7 +45,7 @@ const struct db_statement sql_index[SQL_OF_CONVERSION - SQL_OF_INDEX] = {
 				  "image_index.node = excluded.node "
 				  "RETURNING id",
 				  "i" },
-	/* image, repo, owner, now: does another token make it? */
+	/* Parameters: image, repo, owner, now. Claims of other owners that make the same index. */
 	[AT(SQL_INDEX_HELD)] = { "claims of others to an index",
 				 "SELECT count(*) FROM image_index WHERE "
 				 "image = $1 AND repo = $2 AND owner <> $3 AND "
@@ -54,7 +55,7 @@ const struct db_statement sql_index[SQL_OF_CONVERSION - SQL_OF_INDEX] = {
 				       "DELETE FROM image_index_part "
 				       "WHERE offer = $1",
 				       "" },
-	/* of, part, bytes, data */
+	/* Parameters: offer, part, bytes, data */
 	[AT(SQL_INDEX_PUT_PART)] = { "put a part of an index",
 				     "INSERT INTO image_index_part (offer, part, "
 				     "bytes, data) VALUES ($1, $2, $3, $4) "
@@ -62,14 +63,14 @@ const struct db_statement sql_index[SQL_OF_CONVERSION - SQL_OF_INDEX] = {
 				     "bytes = excluded.bytes, "
 				     "data = excluded.data",
 				     "" },
-	/* id, until */
+	/* Parameters: id, until */
 	[AT(SQL_INDEX_SUM)] = { "sum up an index",
 				"UPDATE image_index SET bytes = (SELECT "
 				"CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM "
 				"image_index_part WHERE offer = $1), until = $2 "
 				"WHERE id = $1",
 				"" },
-	/* artifact, signature, parts, now, id */
+	/* Parameters: artifact, signature, parts, now, id */
 	[AT(SQL_INDEX_PUBLISH)] = { "publish an index",
 				    "UPDATE image_index SET artifact = $1, "
 				    "signature = $2, parts = $3, changed = $4, "
@@ -79,50 +80,51 @@ const struct db_statement sql_index[SQL_OF_CONVERSION - SQL_OF_INDEX] = {
 				    "CAST($3 AS BIGINT) = (SELECT max(part) + 1 "
 				    "FROM image_index_part WHERE offer = $5)",
 				    "" },
-	/* image, repo, owner: what the token offered before */
+	/* Parameters: image, repo, owner. The owner's earlier offer. */
 	[AT(SQL_INDEX_REPLACE)] = { "replace an index",
 				    "DELETE FROM image_index WHERE image = $1 "
 				    "AND repo = $2 AND owner = $3 AND state = 1",
 				    "" },
-	/* image, repo, artifact */
+	/* Parameters: image, repo, artifact */
 	[AT(SQL_INDEX_IS_WRONG)] = { "was an index withdrawn",
 				     "SELECT count(*) FROM image_index WHERE "
 				     "image = $1 AND repo = $2 AND "
 				     "artifact = $3 AND state = 2",
 				     "i" },
-	/* artifact, now, id: a claim to what was withdrawn meanwhile */
+	/* Parameters: artifact, now, id. For a claim whose artifact was withdrawn in the
+	 * meantime. */
 	[AT(SQL_INDEX_REFUSE)] = { "refuse an index",
 				   "UPDATE image_index SET artifact = $1, "
 				   "bytes = 0, state = 2, changed = $2, "
 				   "used = $2 WHERE id = $3",
 				   "" },
-	/* image, repo, at most */
+	/* Parameters: image, repo, limit */
 	[AT(SQL_INDEX_LIST)] = { "list indexes",
 				 "SELECT artifact, signature, bytes, parts, "
 				 "changed, id FROM image_index WHERE image = $1 "
 				 "AND repo = $2 AND state = 1 ORDER BY changed "
 				 "DESC, id DESC LIMIT CAST($3 AS BIGINT)",
 				 "ttiiii" },
-	/* offer, image, repo, artifact, part */
+	/* Parameters: offer, image, repo, artifact, part */
 	[AT(SQL_INDEX_PART)] = { "part of an index",
 				 "SELECT data FROM image_index_part WHERE offer = "
 				 "(SELECT id FROM image_index WHERE id = $1 AND "
 				 "image = $2 AND repo = $3 AND artifact = $4 "
 				 "AND state = 1) AND part = $5",
 				 "b" },
-	/* now, offer */
+	/* Parameters: now, offer */
 	[AT(SQL_INDEX_USED)] = { "note the use of an index",
 				 "UPDATE image_index SET used = $1 WHERE "
 				 "id = $2 AND state = 1",
 				 "" },
-	/* image, repo, artifact */
+	/* Parameters: image, repo, artifact */
 	[AT(SQL_INDEX_DROP_WRONG)] = { "drop parts of a wrong index",
 				       "DELETE FROM image_index_part WHERE offer IN "
 				       "(SELECT id FROM image_index WHERE "
 				       "image = $1 AND repo = $2 AND "
 				       "artifact = $3 AND state = 1)",
 				       "" },
-	/* now, image, repo, artifact */
+	/* Parameters: now, image, repo, artifact */
 	[AT(SQL_INDEX_WITHDRAW)] = { "withdraw an index",
 				     "UPDATE image_index SET state = 2, "
 				     "bytes = 0, parts = 0, signature = '', "
@@ -134,7 +136,7 @@ const struct db_statement sql_index[SQL_OF_CONVERSION - SQL_OF_INDEX] = {
 				   "DELETE FROM image_index WHERE image = $1 "
 				   "AND repo = $2",
 				   "" },
-	/* before, now */
+	/* Parameters: before, now */
 	[AT(SQL_INDEX_EXPIRE)] = { "expire indexes",
 				   "DELETE FROM image_index WHERE used < $1 OR "
 				   "(state = 0 AND until < $2)",
@@ -143,8 +145,8 @@ const struct db_statement sql_index[SQL_OF_CONVERSION - SQL_OF_INDEX] = {
 				  "SELECT CAST(coalesce(sum(bytes), 0) AS "
 				  "BIGINT) FROM image_index",
 				  "i" },
-	/* not this one, bytes to free: of the owner that has most, what was used least
-	 * recently, as many as it takes */
+	/* Parameters: offer to keep, bytes to free. Of the owner with the most bytes, deletes the
+	 * least recently used offers, as many as needed. */
 	[AT(SQL_INDEX_BOUND)] = { "bound indexes",
 				  "DELETE FROM image_index WHERE id IN (SELECT "
 				  "id FROM (SELECT id, sum(bytes) OVER (ORDER BY "

@@ -5,11 +5,11 @@
 #define AT(s) (s - SQL_OF_PREHEAT)
 
 const struct db_statement sql_preheat[SQL_OF_IMAGE - SQL_OF_PREHEAT] = {
-	/* before */
+	/* Parameters: before */
 	[AT(SQL_PREHEAT_EXPIRE)] = { "expire preheats",
 				     "DELETE FROM preheat WHERE created < $1",
 				     "" },
-	/* ref, repo, what, everybody, created, env, at most */
+	/* Parameters: ref, repo, what, everybody, created, env, limit */
 	[AT(SQL_PREHEAT_PUT)] = { "put preheat",
 				  "INSERT INTO preheat (ref, repo, what, "
 				  "everybody, created, env) "
@@ -19,14 +19,14 @@ const struct db_statement sql_preheat[SQL_OF_IMAGE - SQL_OF_PREHEAT] = {
 				  "(SELECT count(*) FROM preheat) < "
 				  "CAST($7 AS BIGINT) RETURNING id",
 				  "i" },
-	/* preheat, node, now */
+	/* Parameters: preheat, node, now */
 	[AT(SQL_PREHEAT_NAME)] = { "name a node to preheat",
 				   "INSERT INTO preheat_node (preheat, node, "
 				   "state, have, total, error, changed) "
 				   "VALUES ($1, $2, 'waiting', 0, 0, '', $3) "
 				   "ON CONFLICT (preheat, node) DO NOTHING",
 				   "" },
-	/* node, since, prefix, limit: what is not over for it */
+	/* Parameters: node, since, prefix, limit. Orders that the node has not finished. */
 	[AT(SQL_PREHEAT_FOR)] = { "preheats of a node",
 				  "SELECT id, ref, what, env FROM preheat "
 				  "LEFT JOIN preheat_node AS n "
@@ -37,7 +37,7 @@ const struct db_statement sql_preheat[SQL_OF_IMAGE - SQL_OF_PREHEAT] = {
 							      "n.state IN ('waiting', 'running') END "
 							      "ORDER BY id LIMIT CAST($4 AS BIGINT)",
 				  "ittt" },
-	/* node, state, have, total, error, now, preheat, at most */
+	/* Parameters: node, state, have, total, error, now, preheat, limit */
 	[AT(SQL_PREHEAT_REPORT)] = { "report a preheat",
 				     "INSERT INTO preheat_node (preheat, node, "
 				     "state, have, total, error, changed) "
@@ -57,7 +57,7 @@ const struct db_statement sql_preheat[SQL_OF_IMAGE - SQL_OF_PREHEAT] = {
 				     "error = excluded.error, "
 				     "changed = excluded.changed",
 				     "" },
-	/* id, prefix */
+	/* Parameters: id, prefix */
 	[AT(SQL_PREHEAT_GET)] = { "preheat",
 				  "SELECT id, ref, what, everybody, created "
 				  "FROM preheat WHERE id = $1 AND " SEES(

@@ -5,7 +5,8 @@
 #define JOB \
 	"SELECT id, job, attempt, first_ns, last_ns, ready_ns, events, " \
 	"received, image, label, revision, node_count, summary, placed, " JOB_OTHERS
-/* How many later attempts there are; and, of one that was not placed, was an earlier one? */
+/* Number of later attempts of the job; and, for an attempt without placing events, whether an
+ * earlier one had some. */
 #define JOB_OTHERS \
 	"(SELECT CAST(count(*) AS BIGINT) FROM job_start AS n " \
 	"WHERE n.job = s.job AND n.attempt > s.attempt AND n.events > 0), " \
@@ -13,8 +14,8 @@
 	"WHERE n.job = s.job AND n.attempt < s.attempt AND n.placed = 1) " \
 	"THEN 1 ELSE 0 END AS BIGINT) "
 #define JOB_TYPES "itiiiiiittiitiii"
-/* Starts that the list chooses from, the newest; of these, so many of one node alone come
- * before those of others. */
+/* The list is chosen from so many of the newest starts. Of those reported by a single node, at most
+ * so many of that node come before those of others. */
 #define JOB_LIST_MAX "100000"
 #define JOB_OF_NODE_MAX "16"
 #define EVENT_PUT \
@@ -35,13 +36,14 @@
 #define ROW_10 ", " EVENT_ROW(84, 85, 86, 87, 88, 89, 90, 91, 92)
 #define EVENT_ONCE " ON CONFLICT (start, node, event) DO NOTHING"
 
-/* Clocks of a node in a start, as text: a node that makes boots up fills no disk. */
+/* Most clocks (boots) of a node in a start, as SQL text: a node that invents boots cannot fill the
+ * disk. */
 #define STAGE_BOOTS_MAX "16"
 
 #define AT(s) (s - SQL_OF_STAGE)
 
 const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
-	/* job, attempt, now, namespace: the start's row, locked */
+	/* Parameters: job, attempt, now, namespace. Locks the start's row. */
 	[AT(SQL_JOB_TOUCH)] = { "touch a start",
 				"INSERT INTO job_start (job, attempt, first_ns, "
 				"last_ns, ready_ns, events, received, revision, "
@@ -51,8 +53,8 @@ const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
 				"revision = job_start.revision + 1 "
 				"RETURNING id, events, revision",
 				"iii" },
-	/* new events, first_ns, last_ns, ready_ns, image, label, node, new nodes, is it
-	 * placed, id */
+	/* Parameters: new events, first_ns, last_ns, ready_ns, image, label, node, new nodes, 1 if
+	 * placed, start's id */
 	[AT(SQL_JOB_SUM)] = { "sum of a start",
 			      "UPDATE job_start SET "
 			      "events = events + CAST($1 AS BIGINT), "
@@ -74,8 +76,9 @@ const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
 			      "placed = CASE WHEN placed = 1 THEN 1 ELSE "
 			      "CAST($9 AS BIGINT) END WHERE id = $10",
 			      "" },
-	/* job or '', image or '', label or '', limit: while there are others, half of them
-	 * of one namespace, and sixteen that one node alone told of */
+	/* Parameters: job or '', image or '', label or '', limit. While others have starts, at most
+	 * half of the rows are of one namespace, and sixteen of a node that is the only one to
+	 * report them. */
 	[AT(SQL_JOB_LIST)] = { "list starts",
 			       JOB
 			       "FROM (SELECT * FROM (SELECT k.*, "
@@ -100,13 +103,14 @@ const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
 			       JOB_TYPES },
 	[AT(SQL_JOB_GET)] = { "start", JOB "FROM job_start AS s WHERE id = $1",
 			      JOB_TYPES },
-	/* summary, id */
+	/* Parameters: summary, id */
 	[AT(SQL_JOB_SUMMARY)] = { "summary of a start",
 				  "UPDATE job_start SET summary = $1 "
 				  "WHERE id = $2",
 				  "" },
-	/* silent since (ns), now (ns), heard since (ns): starts that may still come to train, of
-	 * them silent ones, and the last event of the most silent one */
+	/* Parameters: silent since (ns), now (ns), events since (ns). Counts starts that may
+	 * still begin training, how many of these are silent, and the last event of the most
+	 * silent one. */
 	[AT(SQL_JOB_OPEN)] = { "starts that do not train",
 			       "SELECT CAST(count(*) AS BIGINT), "
 			       "CAST(coalesce(sum(CASE WHEN last_ns < $1 THEN 1 "
@@ -118,12 +122,12 @@ const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
 			       "n.job = s.job AND n.attempt > s.attempt AND "
 			       "n.events > 0)",
 			       "iii" },
-	/* id */
+	/* Parameters: id */
 	[AT(SQL_JOB_OTHERS)] = { "other attempts of a job",
 				 "SELECT " JOB_OTHERS
 				 "FROM job_start AS s WHERE id = $1",
 				 "ii" },
-	/* before, at most */
+	/* Parameters: before, limit */
 	[AT(SQL_JOB_EXPIRE)] = { "expire starts",
 				 "DELETE FROM job_start WHERE id IN "
 				 "(SELECT id FROM job_start WHERE received < $1 "
@@ -142,7 +146,7 @@ const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
 				  "SELECT events FROM stage_node "
 				  "WHERE start = $1 AND node = $2",
 				  "i" },
-	/* start, node, new events, revision */
+	/* Parameters: start, node, new events, revision */
 	[AT(SQL_STAGE_NODE_SUM)] = { "sum of a node",
 				     "INSERT INTO stage_node (start, node, events, "
 				     "revision) VALUES ($1, $2, $3, $4) "
@@ -150,13 +154,14 @@ const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
 				     "events = stage_node.events + excluded.events, "
 				     "revision = excluded.revision",
 				     "" },
-	/* start, revision, at most */
+	/* Parameters: start, revision, limit */
 	[AT(SQL_STAGE_CHANGED)] = { "nodes that sent something since",
 				    "SELECT node FROM stage_node WHERE "
 				    "start = $1 AND revision > $2 "
 				    "LIMIT CAST($3 AS BIGINT)",
 				    "t" },
-	/* start, node; and of each event id, stage, ev, ts, mono, boot, rank, status, facts */
+	/* Parameters: start, node; then for each event id, stage, ev, ts, mono, boot, rank, status,
+	 * facts */
 	[AT(SQL_STAGE_PUT)] = { "put an event", EVENT_PUT ROW_1 EVENT_ONCE,
 				"" },
 	[AT(SQL_STAGE_PUT_ROWS)] = { "put events",
@@ -175,7 +180,7 @@ const struct db_statement sql_stage[SQL_OF_HISTORY - SQL_OF_STAGE] = {
 					"WHERE start = $1 AND node = $2 "
 					"ORDER BY event",
 					"ttiiiiiit" },
-	/* start, node, boot, mono_offset, wall_offset, rtt */
+	/* Parameters: start, node, boot, mono_offset, wall_offset, rtt */
 	[AT(SQL_STAGE_CLOCK_PUT)] = { "put a clock",
 				      "INSERT INTO stage_clock (start, node, boot, "
 				      "mono_offset, wall_offset, rtt) "

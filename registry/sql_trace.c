@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements of trace_db.c and hot.c: recordings of starts, and the lists merged of them. */
+/* Statements of trace_db.c and hot.c: recordings of starts, and their merged lists. */
 #include "registry/sql.h"
 
 #define FIND \
@@ -15,7 +15,7 @@
 
 const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 	[AT(SQL_PING)] = { "ping", "SELECT 1", "i" },
-	/* image, workload, prefix, repo */
+	/* Parameters: image, workload, prefix, repo */
 	[AT(SQL_FIND_OWN)] = { "find own",
 			       FIND
 			       "WHERE image = $1 AND workload = $2 AND " SEES_OF(
@@ -23,12 +23,12 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 				       "$4") "ORDER BY CASE WHEN repo = $4 THEN 0 ELSE 1 END, "
 					     "newest DESC LIMIT 1",
 			       FIND_TYPES },
-	/* repo, workload */
+	/* Parameters: repo, workload */
 	[AT(SQL_FIND_RELATIVE)] = { "find relative",
 				    FIND "WHERE repo = $1 AND workload = $2 "
 					 "ORDER BY newest DESC LIMIT 1",
 				    FIND_TYPES },
-	/* image, prefix, repo */
+	/* Parameters: image, prefix, repo */
 	[AT(SQL_FIND_WORKLOAD)] = { "find workload",
 				    FIND "WHERE image = $1 AND " SEES_OF(
 					    "CAST($2 AS TEXT)",
@@ -39,7 +39,7 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 			       FIND "WHERE repo = $1 "
 				    "ORDER BY newest DESC LIMIT 1",
 			       FIND_TYPES },
-	/* image, prefix, repo or '', limit */
+	/* Parameters: image, prefix, repo or '', limit */
 	[AT(SQL_LIST_IMAGE)] = { "list image",
 				 LIST "WHERE image = $1 AND " SEES_OF(
 					 "CAST($2 AS TEXT)",
@@ -52,7 +52,8 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 				     "ORDER BY newest DESC, id DESC "
 				     "LIMIT CAST($2 AS BIGINT)",
 				LIST_TYPES },
-	/* at most; one pass over the index start_relative, which has all that is grouped */
+	/* Parameters: limit. One pass over the index start_relative, which has all columns that are
+	 * grouped. */
 	[AT(SQL_LIST_DONORS)] = { "list donors",
 				  "SELECT s.id, s.repo, s.image, s.workload, "
 				  "s.version, s.votes, s.newest, s.used "
@@ -69,7 +70,8 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 				  "ORDER BY s.newest DESC, s.id DESC "
 				  "LIMIT CAST($1 AS BIGINT)",
 				  FIND_TYPES },
-	/* repo, image, workload, now, used: the start's row, locked */
+	/* Parameters: repo, image, workload, now, time of use for a new row. Locks the start's
+	 * row. */
 	[AT(SQL_TOUCH)] = { "touch",
 			    "INSERT INTO start (repo, image, workload, version, "
 			    "votes, bytes, newest, used, created, window_ms, "
@@ -90,7 +92,7 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 			   "SELECT trace FROM vote "
 			   "WHERE start = $1 AND token = $2 AND node = $3",
 			   "b" },
-	/* start, token, node, received, bytes, memory, trace */
+	/* Parameters: start, token, node, received, bytes, memory, trace */
 	[AT(SQL_VOTE_PUT)] = { "put vote",
 			       "INSERT INTO vote (start, token, node, received, "
 			       "bytes, memory, trace) "
@@ -104,7 +106,7 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 				  "DELETE FROM vote "
 				  "WHERE start = $1 AND token = $2 AND node = $3",
 				  "" },
-	/* newest, created, window_ms, ready_ms, entries, truncated, start */
+	/* Parameters: newest, created, window_ms, ready_ms, entries, truncated, start */
 	[AT(SQL_SUMMARY)] = { "summary",
 			      "UPDATE start SET newest = $1, created = $2, "
 			      "window_ms = $3, ready_ms = $4, entries = $5, "
@@ -118,7 +120,8 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 			  "coalesce((SELECT bytes FROM hot WHERE start = $1), 0) "
 			  "WHERE id = $1",
 			  "" },
-	/* since, token, node: starts since then, bytes */
+	/* Parameters: since, token, node. The node's recordings since then, and the bytes of all of
+	 * them. */
 	[AT(SQL_VOTER)] = { "voter",
 			    "SELECT CAST(coalesce(sum(CASE WHEN received > "
 			    "CAST($1 AS BIGINT) THEN 1 ELSE 0 END), 0) AS BIGINT), "
@@ -134,7 +137,7 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 				 "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) "
 				 "FROM start WHERE repo = $1",
 				 "i" },
-	/* repo, not this one */
+	/* Parameters: repo, start to leave out */
 	[AT(SQL_REPO_OLDEST)] = { "least used of a repository",
 				  "SELECT id FROM start WHERE repo = $1 AND "
 				  "id <> $2 ORDER BY used, id LIMIT 1",
@@ -148,7 +151,7 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 				   "DELETE FROM start WHERE id = $1 AND NOT EXISTS "
 				   "(SELECT 1 FROM vote WHERE start = $1)",
 				   "" },
-	/* image, workload or '', repo or '', prefix */
+	/* Parameters: image, workload or '', repo or '', prefix */
 	[AT(SQL_FORGET)] = { "forget",
 			     "DELETE FROM start WHERE image = $1 AND "
 			     "(CAST($2 AS TEXT) = '' OR workload = $2) AND "
@@ -159,7 +162,7 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 			  "SELECT version, made_ms, votes, trace FROM hot "
 			  "WHERE start = $1",
 			  "iiib" },
-	/* start, version, made_ms, votes, bytes, trace */
+	/* Parameters: start, version, made_ms, votes, bytes, trace */
 	[AT(SQL_HOT_PUT)] = { "put hot",
 			      "INSERT INTO hot (start, version, made_ms, votes, "
 			      "bytes, trace) VALUES ($1, $2, $3, $4, $5, $6) "
@@ -170,7 +173,7 @@ const struct db_statement sql_trace[SQL_OF_TRUST - SQL_OF_TRACE] = {
 			      "trace = excluded.trace "
 			      "WHERE excluded.version >= hot.version",
 			      "" },
-	/* before, at most */
+	/* Parameters: before, limit */
 	[AT(SQL_EXPIRE)] = { "expire",
 			     "DELETE FROM start WHERE id IN (SELECT id FROM start "
 			     "WHERE used < $1 ORDER BY used "

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements of capabilities.c and trust.c: rights of nodes and keys of signers that are
- * revoked. */
+/* Statements of capabilities.c and trust.c: revoked rights of nodes, revoked signing keys. */
 #include "registry/sql.h"
 
 #define AT(s) (s - SQL_OF_TRUST)
 
 const struct db_statement sql_trust[SQL_OF_PREHEAT - SQL_OF_TRUST] = {
-	/* image, node */
+	/* Parameters: image, node */
 	[AT(SQL_REVOKED)] = { "revoked",
 			      "SELECT since FROM revocation WHERE "
 			      "(image = $1 OR image = '') AND "
@@ -16,7 +15,7 @@ const struct db_statement sql_trust[SQL_OF_PREHEAT - SQL_OF_TRUST] = {
 				  "SELECT image, node, since FROM revocation "
 				  "ORDER BY image, node",
 				  "tti" },
-	/* image, node, since, at most */
+	/* Parameters: image, node, since, limit */
 	[AT(SQL_REVOKE)] = { "revoke",
 			     "INSERT INTO revocation (image, node, since) "
 			     "SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), "
@@ -33,7 +32,7 @@ const struct db_statement sql_trust[SQL_OF_PREHEAT - SQL_OF_TRUST] = {
 				 "SELECT since FROM trust_revoked "
 				 "WHERE key_id = $1",
 				 "i" },
-	/* key, since, at most */
+	/* Parameters: key, since, limit */
 	[AT(SQL_TRUST_REVOKE)] = { "revoke a key",
 				   "INSERT INTO trust_revoked (key_id, since) "
 				   "SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT) "

@@ -9,13 +9,13 @@
 #include "registry/db.h"
 #include "registry/schema.h"
 
-#define SWEEP_MAX 1000 /* starts at once */
-/* Nodes that are read one by one; more of them are read faster all together. */
+#define SWEEP_MAX 1000 /* starts deleted at once */
+/* Changed nodes that are read one by one; if more changed, reading all nodes is faster. */
 #define CHANGED_MAX 4000
 
 /* -------------------------------------------------------------------- lines --- */
 
-/* The next line of the batch, or false. */
+/* Get the next line of the batch; false: at the end. */
 static bool next_line(const struct stage_batch *b, size_t *pos,
 		      struct stage_text *ret)
 {
@@ -40,7 +40,8 @@ static int read_line(const struct stage_batch *b, struct stage_text line,
 		return -EINVAL;
 	if (!e->job.n || e->id < 0 || (e->ts_ns < 0 && e->mono_ns < 0))
 		return -EINVAL;
-	/* Without the wall clock, only an exchange tells when it was. */
+	/* Without a wall-clock time, only a clock exchange of the same boot places the event in
+	 * time. */
 	if (e->ts_ns < 0 && (!b->has_clock || b->clock.boot != e->boot))
 		return -EINVAL;
 	if (e->node.n && (e->node.n != strlen(b->node) ||
@@ -69,7 +70,7 @@ int stage_batch_check(const struct stage_batch *b, struct error *err)
 
 /* ---------------------------------------------------------------------- put --- */
 
-/* The start that the lines at hand are of, and what they change. */
+/* The start that the current lines belong to, and the changes to its row. */
 struct put_start {
 	char job[STAGE_JOB_MAX + 1];
 	int64_t attempt, id, events, of_node, revision;
@@ -77,10 +78,10 @@ struct put_start {
 	char image[STAGE_IMAGE_MAX + 1], label[STAGE_NAME_MAX + 1];
 	bool is_open;
 	bool has_new_clock, is_new_node, is_placed;
-	/* Rows that wait to be put together, which spares most of the way there. */
+	/* Rows collected for one statement, which saves round trips. */
 	struct stage_event rows[STAGE_PUT_ROWS];
 	size_t n_rows;
-	struct ckpt_parts *parts; /* of the start and the node */
+	struct ckpt_parts *parts; /* parts of this node in this start */
 };
 
 static void copy_text(char *to, struct stage_text t)
@@ -89,7 +90,7 @@ static void copy_text(char *to, struct stage_text t)
 	to[t.n] = '\0';
 }
 
-/* The namespace of the pod whose job it is: what is before the first slash. */
+/* Copy the namespace of the job's pod: the text before the first slash. */
 static void copy_space(char *to, struct stage_text job)
 {
 	const char *slash = memchr(job.s, '/', job.n);
@@ -108,7 +109,8 @@ static int note_touched(void *arg, const struct db_value *row)
 	return 0;
 }
 
-/* Locks the start's row, so that its events are counted by one at a time. */
+/* Open the start that the event belongs to. Locks its row, so that events are counted by one
+ * transaction at a time. */
 static int open_start(struct db_conn *c, const struct stage_batch *b,
 		      const struct stage_event *e, struct put_start *s,
 		      struct error *err)
@@ -140,7 +142,8 @@ static int open_start(struct db_conn *c, const struct stage_batch *b,
 	return n < 0 ? n : 0;
 }
 
-static bool is_of(const struct put_start *s, const struct stage_event *e)
+static bool is_start_of_event(const struct put_start *s,
+			      const struct stage_event *e)
 {
 	return s->is_open && s->attempt == (e->attempt < 0 ? 0 : e->attempt) &&
 	       strlen(s->job) == e->job.n &&
@@ -157,8 +160,8 @@ static void note_time(struct put_start *s, const struct stage_batch *b,
 			     : e->ts_ns + wall;
 	int64_t most = (b->now + 1) * NS_PER_S;
 
-	/* A time that is yet to come is taken for now: else the start of a node whose clock
-	 * is ahead would be listed before all others until then. */
+	/* Bound the time by now: otherwise the start of a node whose clock is ahead would stay
+	 * first in lists. */
 	if (at > most)
 		at = most;
 	if (at < s->first_ns)
@@ -179,7 +182,7 @@ static void note_labels(struct put_start *s, const struct stage_event *e)
 		copy_text(s->label, e->label);
 }
 
-/* The rows [from, from + n) by the statement for so many. */
+/* Store the rows [from, from + n) with one statement. */
 static int put_rows(struct db_conn *c, struct stage_batch *b,
 		    struct put_start *s, size_t from, size_t n,
 		    struct error *err)
@@ -190,7 +193,7 @@ static int put_rows(struct db_conn *c, struct stage_batch *b,
 	size_t at[STAGE_PUT_ROWS], k = 2;
 	int put;
 
-	/* All texts first: the buffer moves as it grows. */
+	/* Format all texts before using their addresses: the buffer may move while it grows. */
 	for (size_t i = 0; i < n; i++) {
 		at[i] = facts.len;
 		if (stage_facts_format(s->rows[from + i].facts, &facts) < 0 ||
@@ -292,7 +295,7 @@ static int put_lines(struct db_conn *c, struct stage_batch *b,
 
 	while (rc == 0 && next_line(b, &pos, &line)) {
 		rc = read_line(b, line, &e);
-		if (rc == 0 && !is_of(s, &e)) {
+		if (rc == 0 && !is_start_of_event(s, &e)) {
 			rc = close_start(c, b, s, err);
 			if (rc == 0)
 				rc = open_start(c, b, &e, s, err);
@@ -325,13 +328,13 @@ struct job_query {
 	const struct job_filter *filter;
 	int (*each)(void *arg, const struct job_start *s);
 	void *arg;
-	enum statement events; /* all that are wanted */
+	enum statement events; /* statement that reads the wanted events */
 	const struct stage_base *base;
-	char **changed; /* nodes, since the base */
+	char **changed; /* nodes with new events since the base */
 	size_t n_changed;
 	struct start_set *set;
 	int64_t left_out;
-	bool is_wanted; /* the events, too */
+	bool is_wanted; /* the caller wants the events, not only the head */
 	struct error *err;
 };
 
@@ -389,7 +392,8 @@ static int add_event(void *arg, const struct start_event *e)
 	struct job_query *q = arg;
 	int rc = start_set_add(q->set, e, q->err);
 
-	/* A node that floods a start does not hide it. */
+	/* Events beyond the limit are only counted: a node that floods a start must not make it
+	 * unreadable. */
 	q->left_out += rc == -EFBIG;
 	return rc == -EFBIG ? 0 : rc;
 }
@@ -460,7 +464,7 @@ static int get_all(struct db_conn *c, struct job_query *q, struct error *err)
 				    DB_INT(q->id));
 }
 
-/* Get the nodes that changed since those in memory; where these are too many, all. */
+/* Find the nodes that changed since the base; if there are too many, read all. */
 static int get_changed(struct db_conn *c, struct job_query *q,
 		       struct error *err)
 {
@@ -580,7 +584,7 @@ static int note_others(void *arg, const struct db_value *row)
 	return 0;
 }
 
-static int ask_others(struct db_conn *c, void *arg, struct error *err)
+static int query_other_attempts(struct db_conn *c, void *arg, struct error *err)
 {
 	struct job_start *s = arg;
 	int n = DB_QUERY(c, SQL_JOB_OTHERS, note_others, s, err, DB_INT(s->id));
@@ -590,7 +594,7 @@ static int ask_others(struct db_conn *c, void *arg, struct error *err)
 
 int stage_db_others(struct db *db, struct job_start *s, struct error *err)
 {
-	return db_run(db, DB_ALONE, ask_others, s, err);
+	return db_run(db, DB_ALONE, query_other_attempts, s, err);
 }
 
 enum start_class job_start_class(const struct job_start *s)

@@ -13,14 +13,14 @@
 
 struct quota_node {
 	UT_hash_handle hh;
-	int64_t since; /* of the hour that is counted */
+	int64_t since; /* when the counted hour began */
 	uint64_t n;
 	char name[];
 };
 
 struct stage_quota {
 	uint64_t most;
-	pthread_mutex_t lock; /* protects the rest */
+	pthread_mutex_t lock; /* protects `nodes` */
 	struct quota_node *nodes;
 };
 
@@ -54,7 +54,7 @@ void stage_quota_free(struct stage_quota *q)
 	free(q);
 }
 
-/* A clock that was set back begins an hour, too. */
+/* Has the counted hour ended? True also if the clock was set back. */
 static bool is_over(const struct quota_node *e, int64_t now)
 {
 	return now < e->since || now - e->since >= HOUR_S;
@@ -86,7 +86,7 @@ static void forget_old(struct stage_quota *q, int64_t now)
 		forget_node(q, e);
 }
 
-/* NULL: there is no room, or no memory. */
+/* Add a node; NULL: too many nodes, or memory is short. */
 static struct quota_node *add_node(struct stage_quota *q, const char *node,
 				   int64_t now)
 {

@@ -18,12 +18,13 @@ static const double bounds[BOUNDS] = { 0.5, 1,   2,   5,   10,   20,
 
 struct times_row {
 	char stage[STAGE_NAME_MAX + 1];
-	uint64_t within[BOUNDS + 1]; /* not added up; the last is any */
+	/* count of each bucket alone (not cumulative); the last is unbounded */
+	uint64_t within[BOUNDS + 1];
 	double sum_s;
 };
 
 struct stage_times {
-	pthread_mutex_t lock; /* protects the rest */
+	pthread_mutex_t lock; /* protects the other members */
 	size_t n;
 	struct times_row rows[STAGE_TIMES_MAX + 1]; /* the last is "other" */
 	struct times_row whole;
@@ -48,7 +49,7 @@ void stage_times_free(struct stage_times *t)
 	free(t);
 }
 
-/* Its row, or the end of the rows. */
+/* Index of the stage's row; `n`: there is none. */
 static size_t row_at(const struct stage_times *t, const char *stage)
 {
 	size_t i = 0;
@@ -62,7 +63,7 @@ static struct times_row *find_row(struct stage_times *t, const char *stage)
 {
 	size_t i = row_at(t, stage);
 
-	/* Somebody may have called a stage so before there was need to. */
+	/* Look the row up: a stage may be called "other" itself, and have a row already. */
 	if (i == t->n && i >= STAGE_TIMES_MAX) {
 		stage = OTHER;
 		i = row_at(t, stage);
@@ -98,7 +99,7 @@ void stage_times_add(struct stage_times *t, const struct start_report *r)
 	(void)pthread_mutex_unlock(&t->lock);
 }
 
-/* `label` is "" or "stage=\"x\"". */
+/* Format a histogram. `label` is "" or "stage=\"x\"". */
 static int format_row(const struct times_row *row, const char *name,
 		      const char *label, struct buf *ret)
 {

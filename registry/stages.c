@@ -14,12 +14,14 @@
 #include "registry/start_cache.h"
 #include "registry/starts_json.h"
 
-#define OPEN_MAX 20       /* starts of a list that are analysed for it */
-#define OPEN_EVENTS 50000 /* larger ones are not */
+/* unfinished starts that one list analyses for their summaries */
+#define OPEN_MAX 20
+/* starts with more events are not analysed for a list */
+#define OPEN_EVENTS 50000
 
 /* --------------------------------------------------------------------- events --- */
 
-/* "BOOT:MONO:WALL:RTT", which param_clock lets pass. */
+/* Read "BOOT:MONO:WALL:RTT"; param_clock has checked the format. */
 static bool read_clock(const char *text, struct start_clock *ret)
 {
 	char *p;
@@ -59,7 +61,7 @@ int stages_post(struct call *c, struct error *err)
 		rc = error_set(err, EINVAL, "clock: no clock is so far off");
 	if (rc == 0)
 		rc = stage_batch_check(&b, err);
-	/* Without events it is the exchange that tells a node its offset. */
+	/* A batch without events serves only to send the node its clock offset. */
 	if (rc == 0 && b.len)
 		rc = put_batch(c->service, &b, err);
 	if (rc < 0)
@@ -96,16 +98,16 @@ json_t *starts_job_json(const struct job_start *s, int64_t now_ns)
 		"image", s->image, "label", s->label);
 }
 
-/* A list, and what it is to have beyond the rows of the database. */
+/* A list of starts, and the unfinished ones that are analysed for it. */
 struct start_list {
 	json_t *rows;
 	int64_t now_ns;
-	int64_t open[OPEN_MAX]; /* starts to look into, by their number */
+	int64_t open[OPEN_MAX]; /* ids of the starts to analyse */
 	size_t places[OPEN_MAX], n_open;
 };
 
-/* Add a start. The database has the summary of one that is over; that of others is the
- * analysis's. */
+/* Add a start. Summaries of finished starts are in the database, those of others come from an
+ * analysis. */
 static int add_job(void *arg, const struct job_start *s)
 {
 	struct start_list *l = arg;
@@ -125,13 +127,14 @@ static int add_job(void *arg, const struct job_start *s)
 	return json_array_append_new(l->rows, o) < 0 ? -ENOMEM : 0;
 }
 
-static void look_into(struct service *s, const struct start_list *l, size_t i)
+static void add_open_summary(struct service *s, const struct start_list *l,
+			     size_t i)
 {
 	json_t *o = json_array_get(l->rows, l->places[i]);
 	const struct start_found *f = NULL;
 	struct error err = ERROR_INIT;
 
-	/* The list has the row as it is: a start that cannot be analysed has no summary. */
+	/* A start that cannot be analysed is listed without a summary. */
 	if (start_cache_get(s->start_cache, l->open[i], &f, &err) < 0)
 		return;
 	(void)json_object_set_new(o, "summary",
@@ -161,6 +164,6 @@ int starts_list(struct call *c, struct error *err)
 		return rc;
 	}
 	for (size_t i = 0; i < l.n_open; i++)
-		look_into(c->service, &l, i);
+		add_open_summary(c->service, &l, i);
 	return call_send_json(c, json_pack("{s:o}", "starts", l.rows), err);
 }

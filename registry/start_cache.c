@@ -11,22 +11,25 @@
 #include "common/cond.h"
 #include "registry/history_db.h"
 
-#define WAIT_NS (30 * NS_PER_S) /* for another who analyses the same start */
+/* how long to wait for another thread's analysis of the same start */
+#define WAIT_NS (30 * NS_PER_S)
 
 /* A start that a thread analyses. */
 struct start_making {
 	int64_t id;
-	int64_t revision; /* as it was when it was asked for */
+	/* the start's revision when the analysis was requested */
+	int64_t revision;
 	struct start_making *next;
 };
 
 struct start_cache {
 	struct db *db;
 	size_t max_bytes;
-	pthread_mutex_t lock; /* protects the rest, and refs of what is found */
-	pthread_cond_t made;  /* one of them less */
+	/* protects the members below and all start_found.refs */
+	pthread_mutex_t lock;
+	pthread_cond_t made; /* signalled when an analysis ends */
 	struct start_making *making;
-	struct start_found *first; /* the last one asked for */
+	struct start_found *first; /* most recently used first */
 	size_t bytes;
 	uint64_t hits, misses;
 };
@@ -75,7 +78,7 @@ void start_cache_free(struct start_cache *c)
 
 /* ------------------------------------------------------------------- the list --- */
 
-/* Takes it out of the list, which held one reference; true: it was the last. */
+/* Remove an entry from the list, and drop the list's reference; true: it was the last. */
 static bool unlink_at(struct start_cache *c, struct start_found **at)
 {
 	struct start_found *f = *at;
@@ -86,8 +89,9 @@ static bool unlink_at(struct start_cache *c, struct start_found **at)
 }
 
 /*
- * The start of this revision, to the front; or else an older one into `*ret_old`, which
- * stays in the list until the newer one takes its place.  Both are references.
+ * Find a start of this revision and move it to the front. Otherwise return NULL and set `*ret_old`
+ * to an entry of an older revision, if any, which stays listed until it is replaced. Both results
+ * are references.
  */
 static struct start_found *find_entry(struct start_cache *c, int64_t id,
 				      int64_t revision,
@@ -118,8 +122,8 @@ static struct start_found *find_entry(struct start_cache *c, int64_t id,
 	return found;
 }
 
-/* Keeps it instead of an older one, and lets those go that were not asked for the
- * longest. */
+/* Add `f` to the list, remove older revisions of the same start, and remove the least recently used
+ * entries beyond the memory limit. */
 static void keep_found(struct start_cache *c, struct start_found *f)
 {
 	struct start_found *gone = NULL;
@@ -187,7 +191,7 @@ static bool is_made(const struct start_cache *c, int64_t id)
 	return m;
 }
 
-/* Find an analysis as new as the question is; a reference, or NULL. */
+/* Find an analysis at least as new as the request; a reference, or NULL. */
 static struct start_found *find_made(struct start_cache *c,
 				     const struct start_making *m)
 {
@@ -200,9 +204,10 @@ static struct start_found *find_made(struct start_cache *c,
 	return NULL;
 }
 
-/* The page asks for a start and for its bars at once: the second of them waits for the first,
- * and takes what it made, even if more came since the question; else those who wait would
- * analyse a start that goes on one after the other.  NULL: it is for us to make. */
+/* Wait while another thread analyses the same start, and use its result. The page requests a start
+ * and its bars at the same time; without this, both would analyse. The result is used even if
+ * events came after the request: otherwise waiting threads would analyse a running start one after
+ * another. NULL: the caller has to analyse. */
 static struct start_found *begin_making(struct start_cache *c,
 					struct start_making *m)
 {
@@ -239,22 +244,24 @@ static void end_making(struct start_cache *c, const struct start_making *m)
 
 struct start_search {
 	struct start_cache *cache;
-	bool is_made;                    /* where the cache has it not */
-	struct start_found *made;        /* ours */
-	const struct start_found *found; /* of the cache */
-	const struct start_found *old; /* of the cache, of an older revision */
-	struct stage_base base;        /* its events */
+	/* analyse the start if it is not in the cache */
+	bool is_made;
+	struct start_found *made;        /* new analysis, owned by the search */
+	const struct start_found *found; /* reference to the cached analysis */
+	/* reference to a cached analysis of an older revision */
+	const struct start_found *old;
+	struct stage_base base; /* events of `old` */
 	int64_t revision;
 };
 
-/* 1: the cache has it not, so its events are wanted. */
+/* Look the start up in the cache. Returns 1: not found, so read its events. */
 static int see_start(void *arg, const struct job_start *s)
 {
 	const char *texts[] = { s->job, s->image, s->label };
 	struct start_search *k = arg;
 	struct start_found *old;
 
-	/* The transaction may be run again. */
+	/* A repeated transaction gets here twice: drop the references of the first run. */
 	start_cache_put(k->cache, k->found);
 	start_cache_put(k->cache, k->old);
 	k->found = find_entry(k->cache, s->id, s->revision, &old);
@@ -300,7 +307,7 @@ static int analyse_start(struct start_cache *c, struct start_found *f,
 
 	if (rc < 0)
 		return rc;
-	/* More may come as long as a start is not over. */
+	/* Keep the events while the start is not finished: more may come. */
 	f->has_events = f->head.received > time(NULL) - HISTORY_QUIET_S;
 	if (!f->has_events)
 		start_set_drop_events(f->set);
@@ -315,7 +322,7 @@ static int analyse_start(struct start_cache *c, struct start_found *f,
 	return rc;
 }
 
-/* NULL: the cache has it not, and it is not to be made. */
+/* Get a start. `*ret` NULL: it is not in the cache, and `is_made` is false. */
 static int get_start(struct start_cache *c, struct start_making *m,
 		     bool is_made, const struct start_found **ret,
 		     struct error *err)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Analysed starts, the last ones asked for, so that a page that is looked at costs one
- * analysis for each batch that comes, for which only the events of the nodes that sent
- * something are read.  Any thread; finding blocks on the database.
+ * Cache of analysed starts. A page that is open costs one analysis for each new batch, and each
+ * reads only the events of nodes that sent some. Any thread; a lookup blocks on the database.
  */
 #ifndef BOOTSEER_REGISTRY_START_CACHE_H
 #define BOOTSEER_REGISTRY_START_CACHE_H
@@ -13,27 +12,30 @@
 
 struct start_cache;
 
-/* A start and what was found about it; not changed any more. */
+/* A start and its analysis; it never changes. */
 struct start_found {
-	struct start_found *next; /* the cache's */
+	struct start_found *next; /* list of the cache */
 	size_t bytes;
 	unsigned int refs;
 
-	struct job_start head; /* its texts are this struct's */
+	struct job_start head; /* its texts point into `texts` */
 	char *texts[3];
 	struct start_set *set;
 	struct start_report report;
 	struct start_blame *blames;
 	size_t n_blames;
-	int64_t left_out; /* events past the bounds of a set */
-	bool has_events;  /* the set has them still: more may come */
+	/* number of events dropped because the set was full */
+	int64_t left_out;
+	/* the set still holds its events, because more may come */
+	bool has_events;
 };
 
 int start_cache_new(struct db *db, size_t max_bytes, struct start_cache **ret,
 		    struct error *err) MUST_CHECK;
 void start_cache_free(struct start_cache *c);
 
-/* The start as it is now; give it back with start_cache_put().  -ENOENT. */
+/* Get the analysis of the start as it is now. Release it with start_cache_put(). -ENOENT: no such
+ * start. */
 int start_cache_get(struct start_cache *c, int64_t id,
 		    const struct start_found **ret,
 		    struct error *err) MUST_CHECK;

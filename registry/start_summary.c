@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The first lines of views of a start: how far it is, whom it waits for, what failed. */
+/* JSON for the head of a start's page: its progress, the nodes it waits for, its failures. */
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/json.h"
 #include "registry/starts_json.h"
 
-#define NAMED_MAX 20      /* nodes and failures that are listed */
-#define SUMMARY_STAGES 16 /* of a start: the longest */
+#define NAMED_MAX 20      /* nodes and failures listed at most */
+#define SUMMARY_STAGES 16 /* stages listed at most: the longest */
 
 static double seconds_since(int64_t now_ns, int64_t then_ns)
 {
@@ -58,7 +58,7 @@ json_t *starts_waiting_json(const struct start_report *r, int64_t now_ns)
 	if (!text.len)
 		return json_null();
 	nodes = json_array();
-	/* Those that wait for the same nodes are ahead of these. */
+	/* Several waits may be for the same nodes; show only the first of each. */
 	for (size_t i = 0; i < r->n_waits; i++) {
 		if (!start_wait_is_first(r, &r->waits[i]))
 			continue;
@@ -131,7 +131,8 @@ static int summary_by_length(const void *x, const void *y)
 	return strcmp(a->name, b->name);
 }
 
-/* [NAME, seconds of the median node]... of the longest stages, as they began. */
+/* An array [NAME, seconds of the median node] for each of the longest stages, in the order in which
+ * they began. */
 static json_t *summary_stages(const struct start_report *r)
 {
 	AUTO_FREE const struct start_stage **v =

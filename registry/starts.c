@@ -12,7 +12,7 @@
 #include "registry/start_cache.h"
 #include "registry/starts_json.h"
 
-#define RUNS_MAX 100000u /* of one answer */
+#define RUNS_MAX 100000u /* runs in one answer */
 
 /* ------------------------------------------------------------------------ get --- */
 
@@ -74,7 +74,7 @@ static int order_begin(const void *x, const void *y, void *arg)
 	return strcmp(a->name, b->name);
 }
 
-/* The numbers from 0 on, sorted; the caller's. */
+/* The numbers 0 to n - 1, sorted by `order`; the caller frees them. */
 static uint32_t *sort_numbers(size_t n, void *arg,
 			      int (*order)(const void *x, const void *y,
 					   void *arg))
@@ -88,7 +88,7 @@ static uint32_t *sort_numbers(size_t n, void *arg,
 	return v;
 }
 
-/* As they began. */
+/* The stages, in the order in which they began. */
 static json_t *stages_json(const struct start_report *r)
 {
 	AUTO_FREE uint32_t *order =
@@ -161,7 +161,7 @@ static json_t *path_json(const struct start_report *r)
 	return a;
 }
 
-/* Nodes, and until when their open stages count. */
+/* A report's nodes, and the time up to which open stages count. */
 struct nodes_until {
 	const struct start_report *r;
 	int64_t ns;
@@ -175,7 +175,7 @@ static int order_slow(const void *x, const void *y, void *arg)
 	int64_t k = start_node_busy(u->r, a, u->ns),
 		m = start_node_busy(u->r, b, u->ns);
 
-	/* Whom the others wait for comes first, though they may have lost as much time. */
+	/* A node that others wait for comes first, even if the waiting ones lost as much time. */
 	if (a->is_waited != b->is_waited)
 		return a->is_waited ? -1 : 1;
 	if (k != m)
@@ -198,7 +198,7 @@ static json_t *node_runs(const struct nodes_until *u, uint32_t node,
 	return a;
 }
 
-/* The slowest ones, with what they did. */
+/* The `limit` slowest nodes, with their stages. */
 static json_t *nodes_json(const struct start_report *r, size_t limit,
 			  int64_t until_ns)
 {
@@ -222,12 +222,13 @@ static json_t *nodes_json(const struct start_report *r, size_t limit,
 	return a;
 }
 
-/* A start as it is now: what it waits for lasts until then. */
+/* A start at the time of the request. */
 struct start_view {
-	const struct start_found *found; /* of the cache */
+	const struct start_found *found; /* reference to the cache's entry */
 	struct job_start head;
 	int64_t now_ns;
-	int64_t until_ns; /* its end, or now while it may still come to train */
+	/* up to here open stages count: the start's end, or now if it may still begin training */
+	int64_t until_ns;
 };
 
 static json_t *head_json(const struct start_view *v)
@@ -235,7 +236,8 @@ static json_t *head_json(const struct start_view *v)
 	const struct start_report *r = &v->found->report;
 	json_t *o = starts_job_json(&v->head, v->now_ns);
 
-	/* The clocks of all nodes together say it better than the list does. */
+	/* Replace the times of the list's row: the analysis uses the clocks of all nodes, and is
+	 * more exact. */
 	if (o &&
 	    (json_object_set_new(o, "begin_ms",
 				 json_integer(r->begin_ns / NS_PER_MS)) < 0 ||
@@ -250,8 +252,7 @@ static json_t *head_json(const struct start_view *v)
 	return o;
 }
 
-/* Open a view of the start. The start goes back to the cache with close_view(), also
- * after a failure. */
+/* Open a view of the start. The caller calls close_view(), also after a failure. */
 static int open_view(struct call *c, const char *id, struct start_view *ret,
 		     struct error *err)
 {
@@ -321,8 +322,8 @@ int starts_get(struct call *c, struct error *err)
 
 #define BAR_MAX (4u * (sizeof("-9223372036854775808")))
 
-/* The digits of `n` at `at`, and where they end: a start of 2,000 nodes has 400,000 numbers,
- * and printf is slow. */
+/* Write the digits of `n` to `at`; returns their end. printf is too slow for the 400,000 numbers of
+ * a start of 2,000 nodes. */
 static char *put_number(char *at, int64_t n)
 {
 	uint64_t left = n < 0 ? -(uint64_t)n : (uint64_t)n;
@@ -339,8 +340,8 @@ static char *put_number(char *at, int64_t n)
 	return at;
 }
 
-/* [stage, at_ms, duration_ms, 1 open | 2 top | 4 rank | 8 failed | 16 goes on, ...]: a
- * number for each thing that a bar is drawn from, since there are many of them. */
+/* Write the bars of a node as [stage, at_ms, duration_ms, flags, ...]; flags: 1 open, 2 top, 4
+ * rank, 8 failed, 16 goes on. Plain numbers, since there are many bars. */
 static int put_bars(const struct nodes_until *u, const struct start_node *n,
 		    struct buf *b)
 {
@@ -468,7 +469,8 @@ static json_t *pair_json(const char *name, const struct start_stage *a,
 			 clock_seconds(y - x));
 }
 
-/* Stages of the first start as they began, then those that only the second has. */
+/* Pairs of stages: those of the first start in the order in which they began, then those that only
+ * the second has. */
 static json_t *pairs_json(const struct start_report *a,
 			  const struct start_report *b)
 {

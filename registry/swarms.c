@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/swarms: docs/formats/registry-api.md.  Everything here is the loop's. */
+/* /v1/swarms: docs/formats/registry-api.md. Everything here runs on the loop thread. */
 #include "registry/swarms.h"
 
 #include <errno.h>
@@ -12,17 +12,18 @@
 #include "registry/call.h"
 #include "registry/routes.h"
 
-#define MISSED_MAX 5 /* announcements; then it is gone */
+#define MISSED_MAX 5 /* a member that missed so many announcements is removed */
 #define MS INT64_C(1000000)
 #define TELL_NS (60 * 1000 * MS)
 #define RETRY_FULL_S 10
 
 struct swarms {
 	struct tracker *tracker;
-	/* Room for the call that is worked on; large. */
+	/* Buffers for the current call; they are large, so there is one of each. */
 	struct tracker_call_text heard;
 	struct tracker_answer answer;
-	int64_t namesake_told; /* when; 0: never */
+	/* when two nodes with the same name were last logged; 0: never */
+	int64_t namesake_told;
 };
 
 int swarms_new(const struct registry_config *cfg, struct swarms **ret,
@@ -37,7 +38,7 @@ int swarms_new(const struct registry_config *cfg, struct swarms **ret,
 	t.memory_max = cfg->swarm_memory;
 	t.interval_ns = cfg->swarm_interval;
 	t.member_ttl_ns = MISSED_MAX * cfg->swarm_interval;
-	/* Each start of the service is another epoch. */
+	/* A new seed at each start of the service makes a new epoch. */
 	if (getrandom(&t.seed, sizeof(t.seed), 0) != (ssize_t)sizeof(t.seed))
 		rc = error_errno(err, errno, "random numbers");
 	else
@@ -64,8 +65,8 @@ void swarms_get_stats(struct swarms *s, struct tracker_stats *ret)
 	tracker_get_stats(s->tracker, ret);
 }
 
-/* Log names that two nodes have, a line a minute: all are counted. */
-static void tell_namesake(struct swarms *s)
+/* Log that two nodes use the same name, at most once a minute; all cases are counted. */
+static void log_namesake(struct swarms *s)
 {
 	int64_t now = clock_now_ns();
 
@@ -95,12 +96,12 @@ int swarms_post(struct call *c, struct error *err)
 		rc = tracker_hear(s->tracker, &s->heard.call, clock_now_ns(),
 				  &s->answer, err);
 	if (rc == -ENOSPC) {
-		/* The bound is this image's; 503 would say that the service is at its limit. */
+		/* The limit is this image's, not the service's, which 503 would mean. */
 		c->status = HTTPD_TOO_MANY;
 		c->retry_after_s = RETRY_FULL_S;
 	}
 	if (rc == 0)
-		tell_namesake(s);
+		log_namesake(s);
 	if (rc == 0)
 		rc = tracker_answer_to_json(&s->answer, &c->reply.body, err);
 	c->reply.type = "application/json";
@@ -124,7 +125,7 @@ static int lines_init(struct swarm_lines *l, const struct call *c)
 	return l->array ? 0 : -ENOMEM;
 }
 
-/* Takes `o`. */
+/* Append a line; takes `o`. */
 static void add_line(struct swarm_lines *l, json_t *o)
 {
 	if (json_array_append_new(l->array, o) < 0)
@@ -172,7 +173,7 @@ static void add_member(void *arg, const struct tracker_member_info *i)
 int swarms_list(struct call *c, struct error *err)
 {
 	struct swarm_lines l;
-	/* Images of all repositories: not for a token of some. */
+	/* The list has images of all repositories: refuse tokens that are bound to a repository. */
 	int rc = call_check_repo(c, "", err);
 
 	if (rc < 0)

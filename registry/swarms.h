@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The tracker of this replica: in memory, on the loop. */
+/* The peer tracker of this replica; it is in memory and runs on the loop thread. */
 #ifndef BOOTSEER_REGISTRY_SWARMS_H
 #define BOOTSEER_REGISTRY_SWARMS_H
 

@@ -19,9 +19,10 @@
 #define SWEEP_NS INT64_C(60000000000)
 #define SWEEP_AGAIN_NS INT64_C(1000000000)
 #define SUM_MAX 1000 /* starts summed up at once */
-#define ROW_MAX 3    /* starts that fail in a row for what any start may lack */
+/* starts in a row that fail for a cause that may affect every start */
+#define ROW_MAX 3
 
-/* Starts that were heard of last before the time that traces are kept. */
+/* Delete starts whose last events are older than the retention time. */
 static void sweep_starts(struct service *s)
 {
 	struct error err = ERROR_INIT;
@@ -36,7 +37,7 @@ static void sweep_starts(struct service *s)
 		log_info("service", "sweep forgot starts of jobs=%d", n);
 }
 
-/* Starts that do not train: somebody may have to look at them. */
+/* Count the starts that do not train, for an alert to the operator. */
 static void count_open_starts(struct service *s)
 {
 	struct job_open o = { .now_ns = clock_wall_ns() };
@@ -55,16 +56,17 @@ static void count_open_starts(struct service *s)
 		     o.starts ? (uint64_t)(o.silent_ns / NS_PER_S) : 0);
 }
 
-/* Starts that are summed up one after another. */
+/* State of summing up starts, one after another. */
 struct sums {
 	struct service *service;
 	enum history_sum what;
-	int64_t row[ROW_MAX + 1]; /* starts that failed for what any may lack */
+	/* starts that failed for a cause that may affect every start */
+	int64_t row[ROW_MAX + 1];
 	int n_row, n_summed;
 };
 
-/* Note that a start failed: after HISTORY_TRIES it is left to later.  -errno: the database
- * takes no notes. */
+/* Store that summing up a start failed; after HISTORY_TRIES failures it is set aside for a while.
+ * -errno: the database cannot be written. */
 static int note_failed(const struct sums *r, int64_t id)
 {
 	struct error err = ERROR_INIT;
@@ -97,10 +99,9 @@ static int note_row(struct sums *r)
 }
 
 /*
- * A start that fails always must not keep the others from being summed up, so a failure is
- * noted.  But time, memory or a database that can be written may lack for any start: starts
- * that fail for these are noted only once another start succeeded after them.  True: the
- * others would fail too.
+ * A start that always fails must not keep others from being summed up, so a failure is stored. But
+ * lack of time, memory or a writable database may affect every start: such failures are stored only
+ * after another start has succeeded. True: stop, the other starts would fail too.
  */
 static bool is_sum_over(struct sums *r, int rc, int64_t id,
 			const struct error *err)
@@ -133,7 +134,7 @@ static int sum_start(struct service *s, int64_t id, struct error *err)
 	const struct start_found *f = NULL;
 	int rc = start_cache_get(s->start_cache, id, &f, err);
 
-	/* The start may have been forgotten meanwhile. */
+	/* The start was deleted in the meantime: nothing to sum up. */
 	if (rc == -ENOENT)
 		return 0;
 	if (rc == 0)
@@ -144,8 +145,7 @@ static int sum_start(struct service *s, int64_t id, struct error *err)
 	return rc;
 }
 
-/* Sweep the sums of starts, which leave by their own time and bounds, whether or not
- * others could be. */
+/* Delete old sums of starts, by their own age and limits, even if other sweeps failed. */
 static bool sweep_sums(struct service *s)
 {
 	int64_t now = time(NULL);
@@ -170,7 +170,7 @@ static int sum_checkpoint(struct service *s, int64_t now, int64_t id,
 	if (rc == 0)
 		rc = ckpt_db_put(s->db, now, f, err);
 	ckpt_cache_put(s->ckpt_cache, f);
-	/* The start may have been forgotten meanwhile. */
+	/* The start was deleted in the meantime: nothing to sum up. */
 	return rc == -ENOENT ? 0 : rc;
 }
 
@@ -183,9 +183,9 @@ static int list_due(struct service *s, enum history_sum what, int64_t now,
 }
 
 /*
- * Sum up the times of starts that are over, or the loads and saves of starts since they were
- * looked at.  True: there may be more.  After a full row only the last start is tried: if it
- * succeeds, the fault was the row's own, and these are out of the way the next time.
+ * Sum up the times of finished starts, or the loads and saves of starts with new events. True:
+ * there may be more. After ROW_MAX failures in a row, only the last start is tried: if it succeeds,
+ * the failures were the other starts' own fault, and these are skipped the next time.
  */
 static bool sum_due(struct sweep *sweep, enum history_sum what)
 {
@@ -212,7 +212,7 @@ static bool sum_due(struct sweep *sweep, enum history_sum what)
 			     : sum_checkpoint(s, now, ids[i], &err);
 		is_over = is_sum_over(&r, rc, ids[i], &err);
 	}
-	/* A row that is not full says nothing against the starts to come. */
+	/* Fewer failures than ROW_MAX in a row do not mean that all starts fail: store them. */
 	if (!is_over && r.n_row < ROW_MAX)
 		is_over = note_row(&r) < 0;
 	if (what == HISTORY_TIMES && r.n_summed > 0)
@@ -220,7 +220,7 @@ static bool sum_due(struct sweep *sweep, enum history_sum what)
 	return !is_over && n == SUM_MAX && r.n_summed > 0;
 }
 
-/* Environments that nobody used for as long as traces are kept. */
+/* Delete environments that were not used within the retention time of traces. */
 static void sweep_environments(struct service *s)
 {
 	int64_t now_ms = (int64_t)time(NULL) * 1000;
@@ -287,7 +287,8 @@ static void sweep_conversions(struct service *s)
 		     counts.due_since ? (uint64_t)(now - counts.due_since) : 0);
 }
 
-/* Nodes that are gone report no more, and are not counted for ever. */
+/* Delete reports of nodes that no longer report, so that nodes which are gone are not counted for
+ * ever. */
 static void sweep_doctor(struct service *s)
 {
 	struct doctor_counts n;
@@ -340,7 +341,7 @@ static void run_sweep(struct work *w)
 	struct service *s = sweep->service;
 
 	sweep->has_more = sum_due(sweep, HISTORY_TIMES);
-	/* The bounds hold before more is added. */
+	/* Enforce the limits before more sums are added. */
 	sweep->has_more = sweep_sums(s) && sweep->has_more;
 	sweep->has_more = sum_due(sweep, HISTORY_CKPT) || sweep->has_more;
 	for (size_t i = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Work that the service does by itself, each minute: it sums up starts that are over, and
- * forgets what is too old or too much. It has a thread of its own, since with few threads
- * it would hold up all requests.
+ * Periodic work of the service, each minute: it sums up finished starts, and deletes data that is
+ * too old or too much. It has a thread of its own, because with few threads it would hold up all
+ * requests.
  */
 #ifndef BOOTSEER_REGISTRY_SWEEP_H
 #define BOOTSEER_REGISTRY_SWEEP_H
@@ -14,24 +14,25 @@
 
 struct service;
 
-/* Zeros at first; the loop's, but for `has_more`, which is the work's while it runs. */
+/* Initialise with zeros. Used on the loop thread, except `has_more`, which belongs to the running
+ * sweep. */
 struct sweep {
 	struct service *service;
-	struct pool *pool; /* of one thread */
+	struct pool *pool; /* pool with a single thread */
 	struct loop_timer timer;
 	struct work work;
 	bool running, has_more;
-	atomic_bool stopping; /* any thread reads it */
+	atomic_bool stopping; /* may be read by any thread */
 };
 
-/* The first one is at once. */
+/* Start the sweeps; the first runs at once. */
 int sweep_start(struct sweep *sweep, struct service *s,
 		struct error *err) MUST_CHECK;
-/* Earlier than in its minute: much came in. */
+/* Run the next sweep at once, because much data came in. */
 void sweep_soon(struct sweep *sweep);
-/* Have the sweep that runs end after the step it is at, and begin none. */
+/* Let the running sweep end after its current step, and start no other. */
 void sweep_stop(struct sweep *sweep);
-/* Wait for the sweep that was told to stop; before the loop is freed. */
+/* Wait for the stopped sweep to end; call before the loop is freed. */
 void sweep_join(struct sweep *sweep);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Health, readiness, and what the service says of itself. */
+/* Handlers for health, readiness, metrics, version and API description. */
 #include <errno.h>
 #include <inttypes.h>
 #include <libgen.h>
@@ -12,7 +12,7 @@
 #include "registry/routes.h"
 
 #define JSON "application/json"
-#define ROOM_TRACES 4 /* as many of --trace-max */
+#define ROOM_TRACES 4 /* free space wanted, in recordings of size --trace-max */
 
 static int reply_text(struct call *c, const char *type, const char *text,
 		      size_t len, struct error *err)
@@ -30,8 +30,8 @@ int system_health(struct call *c, struct error *err)
 	return reply_text(c, JSON, ok, strlen(ok), err);
 }
 
-/* A database that cannot grow refuses recordings, so others shall be asked while
- * there is no room for a few.  Only a file of ours can be looked at. */
+/* Report not ready while there is no room for a few recordings, because a database that cannot grow
+ * refuses them, and other replicas may have room. Only the disk of a local file can be checked. */
 static int check_room(const struct registry_config *cfg, struct error *err)
 {
 	static const char sqlite[] = "sqlite:";
@@ -81,7 +81,7 @@ int system_openapi(struct call *c, struct error *err)
 
 int system_metrics(struct call *c, struct error *err)
 {
-	/* The figures are those of all repositories. */
+	/* Metrics cover all repositories: refuse tokens that are bound to one. */
 	int rc = call_check_repo(c, "", err);
 
 	c->reply.type = "text/plain; version=0.0.4; charset=utf-8";

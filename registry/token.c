@@ -75,7 +75,7 @@ static int keep_member(char **member, const char *value, struct error *err)
 	return *member ? 0 : error_nomem(err);
 }
 
-/* The length of the first of the URLs at `list`. */
+/* Length of the first URL of the comma-separated `list`. */
 static size_t store_len(const char *list)
 {
 	return strcspn(list, ",");
@@ -122,7 +122,8 @@ static int parse_option(char *word, struct token *t, struct error *err)
 	size_t n = strlen(word);
 
 	if (strncmp(word, "repo=", 5) == 0) {
-		/* The database compares it with whole parts of names. */
+		/* Drop trailing slashes: the database compares the prefix with whole parts of
+		 * names. */
 		while (n > 5 && word[n - 1] == '/')
 			word[--n] = '\0';
 		return keep_member(&t->repo, word + 5, err);

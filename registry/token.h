@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The tokens file: who may do what. Parsing is pure. */
+/* The tokens file: which token has which rights. Parsing is pure. */
 #ifndef BOOTSEER_REGISTRY_TOKEN_H
 #define BOOTSEER_REGISTRY_TOKEN_H
 
@@ -18,22 +18,25 @@ enum role {
 	ROLE_READ = 1,
 	ROLE_WRITE = 2,
 	ROLE_ADMIN = 4,
-	ROLE_NOTIFY = 8,   /* a registry, that says what was pushed */
-	ROLE_CONVERT = 16, /* a worker, that converts it */
+	ROLE_NOTIFY = 8,   /* a registry that sends push notifications */
+	ROLE_CONVERT = 16, /* a worker that converts pushed images */
 };
 
-/* As a tokens file has it. */
+/* The role's name in the tokens file. */
 const char *token_role_name(enum role role);
 
 struct token {
-	char *name; /* for logs, and the voter's first name */
+	char *name; /* name for logs; with the node it identifies a voter */
 	struct digest sha256;
-	unsigned int roles; /* of enum role */
-	char *repo;   /* prefix: this repository and those below; NULL: all */
-	char *stores; /* URLs between commas: its nodes may read all of them;
-		       * NULL: none */
-	char *node;   /* it speaks for this node only; TOKEN_ANY_NODE: for any;
-		     * NULL: a certificate says for which */
+	unsigned int roles; /* bits of enum role */
+	/* the only repository the token may use, with those below it; NULL: all */
+	char *repo;
+	/* URLs, separated by commas, of stores that the token's nodes may read entirely; NULL:
+	 * none */
+	char *stores;
+	/* the only node that the token may act for; TOKEN_ANY_NODE: any; NULL: the node named by
+	 * the client certificate */
+	char *node;
 };
 
 struct tokens {
@@ -42,8 +45,8 @@ struct tokens {
 };
 
 /*
- * A file of lines `NAME sha256:HEX ROLE[,ROLE...] [repo=PREFIX] [node=NAME]
- * [stores=URL[,URL...]]`, '#' begins a comment.  -EINVAL names the line.
+ * Parse a file of lines `NAME sha256:HEX ROLE[,ROLE...] [repo=PREFIX] [node=NAME]
+ * [stores=URL[,URL...]]`; '#' begins a comment. -EINVAL: the message names the line.
  */
 int tokens_parse(const char *text, struct tokens *ret,
 		 struct error *err) MUST_CHECK;
@@ -51,31 +54,31 @@ int tokens_load(const char *path, struct tokens *ret,
 		struct error *err) MUST_CHECK;
 void tokens_fini(struct tokens *t);
 
-/* Tokens that are in force, and those of before while calls by them are under way; the
- * loop's. */
+/* A loaded tokens file with a reference count: after a reload, running calls still use the older
+ * set. Used on the loop thread. */
 struct token_set {
 	struct tokens tokens;
 	unsigned int refs;
 };
-/* The caller has the first reference. */
+/* Load a set; the caller gets the first reference. */
 int token_set_load(const char *path, struct token_set **ret,
 		   struct error *err) MUST_CHECK;
 struct token_set *token_set_ref(struct token_set *set);
 void token_set_unref(struct token_set *set);
 
-/* The entry of what a client sent as "Authorization"; NULL.  Takes as long
- * whichever entry it is. */
+/* Find the token that a client sent as "Authorization"; NULL: unknown. Takes the same time for
+ * every entry, so that timing reveals nothing. */
 const struct token *tokens_find(const struct tokens *t,
 				const char *authorization);
 
-/* May it speak for this node?  False for all when it names none. */
+/* May the token act for this node? Always false for a token that names no node. */
 bool token_has_node(const struct token *t, const char *node);
 
-/* May it see and change this repository?  "" is no repository. */
+/* May the token see and change this repository? "": data that belongs to no single repository. */
 bool token_has_repo(const struct token *t, const char *repo);
 
-/* Does its line name the store, so that its nodes may have from each other what is there?
- * By the whole URL: no token has stores that it does not name. */
+/* Does the token's line name this store, so that its nodes may get the store's blocks from each
+ * other? Compares the whole URL. */
 bool token_has_store(const struct token *t, const char *url);
 
 #endif

@@ -7,11 +7,13 @@
 #include "registry/db.h"
 #include "registry/schema.h"
 
-#define USED_EVERY_S 3600 /* a use is noted once in this */
-/* A start that nobody asked for yet goes before those that somebody did, within a week. */
+/* the time of use is stored at most once in this time */
+#define USED_EVERY_S 3600
+/* A new start counts as last used so long ago, until it is used: within a week it is deleted before
+ * starts that were used. */
 #define UNUSED_S (7 * 86400)
-#define EVICT_MAX 64u   /* starts for one recording */
-#define SWEEP_MAX 1000u /* starts in one sweep */
+#define EVICT_MAX 64u   /* starts deleted at most to store one recording */
+#define SWEEP_MAX 1000u /* starts deleted at most in one sweep */
 
 /* ---------------------------------------------------------------------- find --- */
 
@@ -94,7 +96,7 @@ int trace_db_find(struct db *db, const struct start_query *q, int64_t now,
 	n = db_run(db, DB_ALONE, find_start, &f, err);
 	if (n == 0)
 		return error_set(err, ENOENT, "there is no trace yet");
-	/* The answer is right without the note, which can be made again. */
+	/* The answer is right even if the time of use could not be stored. */
 	if (n > 0 && now - ret->used > USED_EVERY_S &&
 	    db_run(db, DB_WRITE, note_used, &f, NULL) < 0)
 		return 0;
@@ -270,8 +272,8 @@ static int note_voter(void *arg, const struct db_value *row)
 	return 0;
 }
 
-static int ask_voter(struct db_conn *c, const struct put *p, struct voter *ret,
-		     struct error *err)
+static int query_voter(struct db_conn *c, const struct put *p,
+		       struct voter *ret, struct error *err)
 {
 	int n = DB_QUERY(c, SQL_VOTER, note_voter, ret, err,
 			 DB_INT(p->now - 3600), db_text(p->r->token),
@@ -280,12 +282,12 @@ static int ask_voter(struct db_conn *c, const struct put *p, struct voter *ret,
 	return n < 0 ? n : 0;
 }
 
-/* A node pays for its recordings with its own older ones. */
+/* Enforce the node's limit of bytes by deleting its own older recordings. */
 static int bound_voter(struct db_conn *c, struct put *p, struct error *err)
 {
 	struct voter v = { 0 };
 	int64_t start;
-	int n = ask_voter(c, p, &v, err);
+	int n = query_voter(c, p, &v, err);
 
 	for (unsigned int i = 0; n == 0 && i < EVICT_MAX; i++) {
 		if ((uint64_t)v.bytes <= p->l->node_bytes)
@@ -304,12 +306,12 @@ static int bound_voter(struct db_conn *c, struct put *p, struct error *err)
 			n = DB_QUERY(c, SQL_REMOVE_EMPTY, NULL, NULL, err,
 				     DB_INT(start));
 		if (n >= 0)
-			n = ask_voter(c, p, &v, err);
+			n = query_voter(c, p, &v, err);
 	}
 	return n < 0 ? n : 0;
 }
 
-/* A repository pays for its starts with those that were used least recently. */
+/* Enforce the repository's limit of bytes by deleting its least recently used starts. */
 static int bound_repo(struct db_conn *c, struct put *p, const char *repo,
 		      uint64_t max, struct error *err)
 {
@@ -360,7 +362,7 @@ static int put_recording(struct db_conn *c, void *arg, struct error *err)
 	int rc;
 
 	*p->evicted = 0;
-	/* Locks the start, so that its votes are counted by one at a time. */
+	/* Lock the start's row, so that votes are counted by one transaction at a time. */
 	rc = DB_QUERY(c, SQL_TOUCH, db_take_number, &p->start, err,
 		      db_text(r->repo), db_text(r->image), db_text(r->workload),
 		      DB_INT(p->now), DB_INT(p->now - UNUSED_S));
@@ -371,7 +373,7 @@ static int put_recording(struct db_conn *c, void *arg, struct error *err)
 	    (*p->ret == VERDICT_ENOUGH || *p->ret == VERDICT_TOO_SOON))
 		return -ECANCELED;
 	if (rc == 0 && *p->ret != VERDICT_REPLACE)
-		rc = ask_voter(c, p, &v, err);
+		rc = query_voter(c, p, &v, err);
 	if (rc == 0 && (uint64_t)v.hourly >= p->l->node_hourly)
 		return error_set(err, EDQUOT,
 				 "node '%s' has sent too many starts within "
@@ -394,7 +396,7 @@ int trace_db_put(struct db *db, const struct trace_limits *l,
 	};
 	int rc = db_run(db, DB_WRITE, put_recording, &p, err);
 
-	/* The verdict says why nothing was changed. */
+	/* Nothing was stored; the verdict says why. */
 	return rc == -ECANCELED ? 0 : rc;
 }
 
@@ -436,7 +438,7 @@ int trace_db_hot(struct db *db, int64_t start, struct hot_row *ret,
 static int put_hot(struct db_conn *c, void *arg, struct error *err)
 {
 	const struct hot_arg *h = arg;
-	/* Locks the start, and sees whether it is still there. */
+	/* Lock the start's row, and check that it still exists. */
 	int n = DB_QUERY(c, SQL_SUM, NULL, NULL, err, DB_INT(h->start));
 
 	if (n <= 0)
@@ -591,8 +593,8 @@ static int note_repo(void *arg, const struct db_value *row)
 	return *(char **)arg ? 0 : -ENOMEM;
 }
 
-/* The repository that takes most gives what it used least recently: a flood
- * drowns itself. */
+/* Enforce the total limit by deleting the least recently used starts of the largest repository, so
+ * that a flood of recordings hurts only its own repository. */
 static int bound_total(struct db_conn *c, struct trace_sweep *s,
 		       struct error *err)
 {

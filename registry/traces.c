@@ -15,7 +15,7 @@
 #define JSON "application/json"
 #define RETRY_AGAIN_S 1
 #define RETRY_HOURLY_S 600
-/* While a recording is decoded it is there unpacked, too. */
+/* While a recording is decoded, its unpacked bytes are in memory too. */
 #define DECODING_FACTOR 2
 
 /* ------------------------------------------------------------------------ get --- */
@@ -32,7 +32,7 @@ struct lent {
 	struct hot_list_text *list;
 };
 
-static void give_back(void *arg)
+static void release_hot_list(void *arg)
 {
 	struct lent *l = arg;
 
@@ -40,7 +40,7 @@ static void give_back(void *arg)
 	free(l);
 }
 
-/* Send the list's own bytes; the call has it until they are sent. */
+/* Send the list's bytes without a copy; the call holds its reference until they are sent. */
 static int send_shared(struct call *c, struct hot_list_text *list,
 		       struct error *err)
 {
@@ -54,7 +54,7 @@ static int send_shared(struct call *c, struct hot_list_text *list,
 	c->reply.type = TRACE_MEDIA_TYPE;
 	c->reply.shared = list->trace.data;
 	c->reply.shared_len = list->trace.len;
-	c->reply.release = give_back;
+	c->reply.release = release_hot_list;
 	c->reply.release_arg = l;
 	return 0;
 }
@@ -97,13 +97,13 @@ static bool has_it(const struct call *c, struct hot_list_text *list)
 	return tags && strstr(tags, list->etag);
 }
 
-/* The prediction that is sent when there is no trace of the start or a relative. */
+/* A prediction that is being sent, because there is no trace of the start or a related one. */
 struct lent_prediction {
 	struct predictions *predictions;
 	struct prediction_text *text;
 };
 
-static void give_back_prediction(void *arg)
+static void release_prediction(void *arg)
 {
 	struct lent_prediction *l = arg;
 
@@ -111,7 +111,7 @@ static void give_back_prediction(void *arg)
 	free(l);
 }
 
-/* -ENOENT: there is none, or it was not asked for. */
+/* Send a prediction. -ENOENT: there is none, or the client did not ask for one. */
 static int send_prediction(struct call *c, const struct start_query *q,
 			   struct error *err)
 {
@@ -133,14 +133,14 @@ static int send_prediction(struct call *c, const struct start_query *q,
 		return rc;
 	}
 	if (call_header(c, "Bootseer-Match", "predicted") < 0) {
-		give_back_prediction(l);
+		release_prediction(l);
 		return error_nomem(err);
 	}
 	trace = prediction_trace(l->text);
 	c->reply.type = PREDICTION_MEDIA_TYPE;
 	c->reply.shared = trace->data;
 	c->reply.shared_len = trace->len;
-	c->reply.release = give_back_prediction;
+	c->reply.release = release_prediction;
 	c->reply.release_arg = l;
 	return 0;
 }
@@ -151,7 +151,7 @@ struct found_trace {
 };
 _Static_assert(sizeof(struct found_trace) <= RECENT_VALUE_MAX, "it fits");
 
-/* trace_db_find(), asked once a second by all. */
+/* trace_db_find() with a cache of one second for all callers. */
 static int find_start(struct call *c, const struct start_query *q,
 		      struct start *ret, struct error *err)
 {
@@ -319,7 +319,7 @@ static int refuse_soon(struct call *c, struct error *err)
 			 "this node sent the same start a moment ago");
 }
 
-/* Did this token's recordings of the start suffice a moment ago? */
+/* Judge the recording by a cached verdict for this token and start, if there is a recent one. */
 static int judge_recording(struct call *c, const struct trace_recording *r,
 			   enum verdict *ret, struct error *err)
 {
@@ -382,7 +382,7 @@ static int store_recording(struct call *c, struct trace_recording *r,
 	}
 	rc = trace_db_put(s->db, &s->limits, r, time(NULL), &v, &evicted, err);
 	atomic_fetch_add(&s->counts.evicted, evicted);
-	/* A recording that had to make room is missed within the second. */
+	/* Cached answers may be wrong for up to a second where a start was deleted to make room. */
 	recent_forget(s->recent, r->image, r->repo);
 	if (rc == -EDQUOT)
 		c->retry_after_s = RETRY_HOURLY_S;
@@ -410,8 +410,8 @@ static int post_recording(struct call *c, struct error *err)
 
 	if (rc == 0 && r.len == 0)
 		rc = error_set(err, EINVAL, "there is no body");
-	/* The first second of a large job brings a recording from each node;
-	 * few are needed, and only those are worth decoding. */
+	/* A large job sends a recording from each node within a second; few are needed, so decode
+	 * only those. */
 	if (rc == 0)
 		rc = judge_recording(c, &r, &v, err);
 	if (rc < 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/trends and /v1/nodes: what is known of many starts (docs/formats/registry-api.md). */
+/* /v1/trends and /v1/nodes: statistics of many starts (docs/formats/registry-api.md). */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define DAYS_DEFAULT 30
 #define NODES_DEFAULT 100
-#define ROWS_MAX 20000 /* of a trend */
+#define ROWS_MAX 20000 /* rows of a trend */
 #define DAY_S 86400
 
 static double mean_s(int64_t sum_ms, int64_t n)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* /v1/trust/revoked, keys that sign images and are not to be believed any more:
- * docs/formats/registry-api.md. */
+/* /v1/trust/revoked: keys that signed images and are no longer trusted
+ * (docs/formats/registry-api.md). */
 #include <errno.h>
 #include <jansson.h>
 #include <time.h>
@@ -14,7 +14,7 @@
 struct trust_change {
 	const char *key;
 	int64_t now;
-	bool is_known; /* it was revoked before */
+	bool is_known; /* the key was revoked already */
 };
 
 static int put_key(struct db_conn *c, void *arg, struct error *err)
@@ -42,7 +42,7 @@ static int drop_key(struct db_conn *c, void *arg, struct error *err)
 			NULL, err);
 }
 
-/* Keys sign for every repository: no matter for a token of some. */
+/* Keys sign images of every repository: refuse tokens that are bound to one. */
 static int trust_change(struct call *c, struct trust_change *t,
 			int (*fn)(struct db_conn *c, void *arg,
 				  struct error *err),

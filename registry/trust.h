@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Keys that sign images and that no node is to believe any more. */
+/* Keys that signed images and that nodes no longer trust. */
 #ifndef BOOTSEER_REGISTRY_TRUST_H
 #define BOOTSEER_REGISTRY_TRUST_H
 

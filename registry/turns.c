@@ -6,22 +6,24 @@
 
 #include "common/hash.h"
 
-#define LEFT_TO_OTHERS 4 /* one in so many threads */
+#define LEFT_TO_OTHERS 4 /* one owner leaves one in so many threads to others */
 
 struct turns_owner {
 	char *name;
 	STAILQ_HEAD(, owner_turn) waiting;
 	size_t n_running;
 	UT_hash_handle hh;
-	TAILQ_ENTRY(turns_owner) ring; /* of those with something waiting */
+	TAILQ_ENTRY(turns_owner) ring; /* ring of owners with waiting calls */
 };
 
 struct turns {
 	struct pool *pool;
-	size_t n_threads, own_max; /* threads; of them for one owner */
+	/* number of threads; most threads for one owner */
+	size_t n_threads, own_max;
 	size_t waiting_max, n_waiting, n_running;
 	struct turns_owner *owners;
-	TAILQ_HEAD(ring, turns_owner) ring; /* whose turn is next is first */
+	/* the owner whose turn is next comes first */
+	TAILQ_HEAD(ring, turns_owner) ring;
 	bool is_stopped;
 };
 
@@ -69,7 +71,7 @@ static struct turns_owner *owner_get(struct turns *t, const char *name)
 	return NULL;
 }
 
-static void owner_leave(struct turns *t, struct turns_owner *o)
+static void owner_free_if_idle(struct turns *t, struct turns_owner *o)
 {
 	if (o->n_running || !STAILQ_EMPTY(&o->waiting))
 		return;
@@ -85,7 +87,7 @@ static void run_turn(struct work *work)
 	w->run(w);
 }
 
-static void begin_more(struct turns *t);
+static void start_waiting_turns(struct turns *t);
 
 static void end_turn(struct work *work)
 {
@@ -94,12 +96,12 @@ static void end_turn(struct work *work)
 
 	t->n_running--;
 	w->owner->n_running--;
-	owner_leave(t, w->owner);
+	owner_free_if_idle(t, w->owner);
 	w->done(w);
-	begin_more(t);
+	start_waiting_turns(t);
 }
 
-/* The first waiting one of an owner, who goes behind the others. */
+/* Take the first waiting call of an owner, and move the owner behind the others. */
 static struct owner_turn *take_turn(struct turns *t, struct turns_owner *o)
 {
 	struct owner_turn *w = STAILQ_FIRST(&o->waiting);
@@ -112,7 +114,7 @@ static struct owner_turn *take_turn(struct turns *t, struct turns_owner *o)
 	return w;
 }
 
-static struct turns_owner *whose_turn(struct turns *t)
+static struct turns_owner *find_next_owner(struct turns *t)
 {
 	struct turns_owner *o;
 
@@ -122,17 +124,18 @@ static struct turns_owner *whose_turn(struct turns *t)
 	return o;
 }
 
-static void begin_more(struct turns *t)
+static void start_waiting_turns(struct turns *t)
 {
 	struct turns_owner *o;
 	struct owner_turn *w;
 
-	while (t->n_running < t->n_threads && (o = whose_turn(t))) {
+	while (t->n_running < t->n_threads && (o = find_next_owner(t))) {
 		w = take_turn(t, o);
 		t->n_running++;
 		o->n_running++;
 		w->work = (struct work){ .run = run_turn, .done = end_turn };
-		(void)!pool_submit(t->pool, &w->work); /* it has no bound */
+		/* cannot fail: the pool's queue is unbounded */
+		(void)!pool_submit(t->pool, &w->work);
 	}
 }
 
@@ -151,7 +154,7 @@ int turns_submit(struct turns *t, struct owner_turn *w, const char *owner)
 		TAILQ_INSERT_TAIL(&t->ring, o, ring);
 	STAILQ_INSERT_TAIL(&o->waiting, w, next);
 	t->n_waiting++;
-	begin_more(t);
+	start_waiting_turns(t);
 	return 0;
 }
 
@@ -163,7 +166,7 @@ void turns_stop(struct turns *t)
 	while ((o = TAILQ_FIRST(&t->ring))) {
 		struct owner_turn *w = take_turn(t, o);
 
-		owner_leave(t, o);
+		owner_free_if_idle(t, o);
 		w->drop(w);
 	}
 }
