@@ -37,7 +37,7 @@ static bool read_header(const char *line, size_t len, struct cri_header *ret)
 	if (*tags != 'P' && *tags != 'F')
 		return false;
 	ret->is_partial = *tags == 'P';
-	/* Runtimes may add tags, "P:a:b"; of an empty line the space is left out. */
+	/* Runtimes may add tags, as in "P:a:b". An empty line has no space after the tags. */
 	p = memchr(tags, ' ', len - (size_t)(tags - line));
 	ret->len = p ? (size_t)(p - line) + 1 : len;
 	return !p || p == tags + 1 || tags[1] == ':';
@@ -92,7 +92,7 @@ int cri_lines_feed(struct cri_lines *c, const char *line, size_t len,
 		if (rc == 0)
 			rc = add_piece(p, line, len, h.len, offset);
 	}
-	/* A piece that is longer than all that is kept is no runtime's. */
+	/* No runtime writes a single piece longer than the limit of a whole line: skip it. */
 	if (rc == -EFBIG) {
 		c->foreign++;
 		buf_reset(&p->line);

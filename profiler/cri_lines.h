@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A container's log as CRI runtimes write it: "TIME stdout|stderr P|F TEXT".  A long
- * line comes in pieces tagged P, the last one tagged F; those of stdout and stderr lie
- * between each other.  Pure.
+ * Reads a container's log in the format of CRI runtimes: "TIME stdout|stderr P|F TEXT". A long line
+ * comes in pieces tagged P, the last one tagged F; pieces of stdout and stderr may be mixed. Pure.
  */
 #ifndef BOOTSEER_PROFILER_CRI_LINES_H
 #define BOOTSEER_PROFILER_CRI_LINES_H
@@ -10,25 +9,25 @@
 #include "common/buf.h"
 #include "profiler/stage_event.h"
 
-/* Bytes that are kept of a line in pieces; what is longer is looked through in parts
- * of that size. */
+/* Bytes of a line that is joined from pieces; a longer line is passed on in parts of that size. */
 #define CRI_LINE_MAX 65536u
 
-/* A whole line of the container, with the runtime's time before it; `offset` is where
- * its first piece began in the log.  Not 0 ends the reading. */
+/* Called with a whole line of the container, behind the runtime's header; `offset` is where the
+ * line's first piece began in the log. A result other than 0 ends the reading. */
 typedef int cri_line_fn(void *arg, const char *line, size_t len,
 			uint64_t offset);
 
 struct cri_piece {
-	struct buf
-		line; /* the line so far: the header of its first piece, the text */
-	size_t header; /* bytes of it */
+	/* the line so far: header of its first piece, then the text */
+	struct buf line;
+	size_t header; /* bytes of the header in `line` */
 	uint64_t offset;
 };
 
 struct cri_lines {
 	struct cri_piece pieces[2]; /* stdout, stderr */
-	uint64_t lines, foreign;    /* foreign: no lines of CRI, skipped */
+	/* foreign: skipped lines that are not in the CRI format */
+	uint64_t lines, foreign;
 };
 
 void cri_lines_fini(struct cri_lines *c);
@@ -37,8 +36,8 @@ void cri_lines_fini(struct cri_lines *c);
 int cri_lines_feed(struct cri_lines *c, const char *line, size_t len,
 		   uint64_t offset, cri_line_fn *each, void *arg) MUST_CHECK;
 
-/* Where the oldest piece that waits for its rest began, or `offset`: whoever begins to
- * read there misses nothing. */
+/* Where the oldest incomplete line began, or `offset` if there is none: a restart that reads from
+ * there loses nothing. */
 uint64_t cri_lines_begin(const struct cri_lines *c, uint64_t offset);
 
 #endif

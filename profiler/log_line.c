@@ -15,7 +15,7 @@
 
 /* --------------------------------------------------------------------- colours --- */
 
-/* An escape byte, or how JSON and others write one; the bytes that it takes, or 0. */
+/* Length of an escape byte at `p`, raw or written as in JSON; 0: there is none. */
 static size_t escape_length(const char *p, const char *end)
 {
 	static const char *const forms[] = { "\\u001b", "\\u001B", "\\x1b",
@@ -32,7 +32,7 @@ static size_t escape_length(const char *p, const char *end)
 	return 0;
 }
 
-/* ESC [ parameters letter; the bytes that it takes, or 0. */
+/* Length of a colour sequence (ESC [ parameters letter) at `p`; 0: there is none. */
 static size_t colour_length(const char *p, const char *end)
 {
 	const char *at = p + escape_length(p, end);
@@ -51,7 +51,7 @@ static const char *find_colour(const char *p, const char *end)
 	return p < end ? p : NULL;
 }
 
-/* In place; the length without them. */
+/* Remove colour sequences in place; returns the new length. */
 static size_t drop_colours(char *s, size_t len)
 {
 	size_t n = 0;
@@ -79,7 +79,8 @@ static bool read_digits(const char *s, size_t n, int *ret)
 	return true;
 }
 
-/* Nanoseconds of ".123456789" or ",123"; `*p` is then behind them. */
+/* Read a fraction of a second, ".123456789" or ",123", as nanoseconds; `*p` then points behind
+ * it. */
 static int64_t read_fraction(const char **p, const char *end)
 {
 	int64_t ns = 0;
@@ -96,7 +97,8 @@ static int64_t read_fraction(const char **p, const char *end)
 	return ns;
 }
 
-/* "Z", "+02:00" or "+0200" in seconds; false: none is said, the time is local. */
+/* Read a time zone, "Z", "+02:00" or "+0200", in seconds; false: none is given, the time is
+ * local. */
 static bool read_zone(const char *p, const char *end, int *ret)
 {
 	int h, m, colon;
@@ -132,7 +134,7 @@ static bool is_clock(const char *p, struct tm *tm)
 	       read_digits(p + 6, 2, &tm->tm_sec);
 }
 
-/* RFC 3339, ISO 8601, and Python's logging: "2026-01-02 03:04:05,678". */
+/* Read a date as in RFC 3339, ISO 8601 or Python's logging: "2026-01-02 03:04:05,678". */
 static int64_t read_date(const char *s, const char *end)
 {
 	const char *p = s + DATE_LEN;
@@ -154,9 +156,8 @@ static int64_t read_date(const char *s, const char *end)
 	return as_time(&tm, is_local, zone, ns);
 }
 
-/* The local time of a date that has no year: of this year, or of the last one if it were to
- * come. */
-static int64_t as_past(struct tm *tm, int64_t ns)
+/* Complete a local date that has no year: this year, or last year if it would be in the future. */
+static int64_t complete_past_date(struct tm *tm, int64_t ns)
 {
 	int64_t now = time(NULL), at;
 	time_t now_s = now;
@@ -173,7 +174,7 @@ static int64_t as_past(struct tm *tm, int64_t ns)
 	return as_time(&last, true, 0, ns);
 }
 
-/* journald's short form, "Jan  2 03:04:05". */
+/* Read journald's short form, "Jan 2 03:04:05". */
 static int64_t read_short(const char *s, const char *end)
 {
 	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -190,11 +191,11 @@ static int64_t read_short(const char *s, const char *end)
 	    !read_digits(s + 4, 2, &tm.tm_mday) || !is_clock(s + 7, &tm))
 		return STAGE_NONE;
 	tm.tm_mon = (int)(month - months) / 3;
-	return as_past(&tm, 0);
+	return complete_past_date(&tm, 0);
 }
 
-/* glog's "I0102 03:04:05.123456", or with a year, "I20260102 03:04:05.123456"; c10d writes "W102".
- * Local. */
+/* Read glog's "I0102 03:04:05.123456", or with a year "I20260102 03:04:05.123456"; c10d writes
+ * "W102". Local time. */
 static int64_t read_glog(const char *s, const char *end)
 {
 	struct tm tm = { .tm_sec = 0 };
@@ -214,10 +215,10 @@ static int64_t read_glog(const char *s, const char *end)
 	tm.tm_mon--;
 	tm.tm_year -= 1900;
 	return n == 8 ? as_time(&tm, true, 0, read_fraction(&p, end))
-		      : as_past(&tm, read_fraction(&p, end));
+		      : complete_past_date(&tm, read_fraction(&p, end));
 }
 
-/* The first date between two places, as long as no letter or digit of its kind is before it. */
+/* Find the first date between `p` and `end` that does not directly follow a letter or digit. */
 static int64_t find_date(const char *p, const char *end)
 {
 	const char *from = p;
@@ -239,8 +240,8 @@ static int64_t find_date(const char *p, const char *end)
 
 /* ------------------------------------------------------------------------ JSON --- */
 
-/* The value of a member whose name has no character to escape, up to the end of the line; a
- * name within a text has its quotes escaped, and is none. */
+/* Find the value of a JSON member in the line; returns its begin. The name has no characters to
+ * escape. A match within a text is skipped: its quotes are escaped. */
 static const char *find_member(const char *line, size_t len, const char *name)
 {
 	const char *p = line, *end = line + len;
@@ -261,8 +262,8 @@ static const char *find_member(const char *line, size_t len, const char *name)
 	return NULL;
 }
 
-/* A number of seconds, milliseconds, microseconds or nanoseconds since 1970, as large as it
- * is; with a fraction where it is seconds. */
+/* Read a time since 1970 in s, ms, us or ns; its size tells the unit. Seconds may have a
+ * fraction. */
 static int64_t read_epoch(const char *p, const char *end)
 {
 	int64_t n = 0, unit = NS_PER_S, ns;
@@ -282,7 +283,7 @@ static int64_t read_epoch(const char *p, const char *end)
 
 static int64_t json_time(const char *line, size_t len)
 {
-	/* journald, Docker, and what loggers call it. */
+	/* Names of the time stamp in JSON of journald, Docker and common loggers. */
 	static const char *const names[] = { "__REALTIME_TIMESTAMP",
 					     "time",
 					     "timestamp",
@@ -326,7 +327,7 @@ int64_t log_line_time(const char *line, size_t len, size_t head)
 	return at == STAGE_NONE ? read_short(line, line + head) : at;
 }
 
-/* A number from 0 to 255 and the comma or bracket behind it, which `*p` is then at. */
+/* Read a number from 0 to 255; `*p` then points to the comma or bracket behind it. */
 static bool read_byte(const char **p, const char *end, char *ret)
 {
 	unsigned int n = 0;
@@ -341,8 +342,8 @@ static bool read_byte(const char **p, const char *end, char *ret)
 	return *p > from && *p < end && n < 256 && (**p == ',' || **p == ']');
 }
 
-/* journald writes a message that has control characters as a list of its bytes: in `ret` is the
- * line with the message as a text.  1: it is; 0: there is no list; -ENOMEM. */
+/* journald writes a message with control characters as a list of its bytes: copy the line to `ret`
+ * with the message as a text. 1: done; 0: there is no such list; -ENOMEM. */
 static int put_listed(const char *line, size_t len, struct buf *ret)
 {
 	const char *end = line + len, *list, *p;
@@ -358,7 +359,7 @@ static int put_listed(const char *line, size_t len, struct buf *ret)
 	for (p = list; rc == 0 && *p != ']';) {
 		char c;
 
-		p++; /* the bracket or the comma */
+		p++;
 		if (!read_byte(&p, end, &c))
 			return 0;
 		if (c == '"' || c == '\\')
@@ -413,7 +414,7 @@ static struct stage_text node_or_none(struct stage_text t)
 	return stage_is_node(t) ? t : (struct stage_text){ .s = NULL };
 }
 
-/* "TIME HOST PROGRAM[PID]: ": the host, if the rest is there as well. */
+/* The host in "TIME HOST PROGRAM[PID]: "; empty if the line has no such prefix. */
 static struct stage_text journal_host(const char *p, const char *end)
 {
 	struct stage_text host = word_until(p, end, " "), program;
@@ -427,7 +428,8 @@ static struct stage_text journal_host(const char *p, const char *end)
 	return node_or_none(host);
 }
 
-/* "(train pid=123, ip=10.0.0.7) " of a Ray worker that is not on the driver's node. */
+/* The address in "(train pid=123, ip=10.0.0.7) ", written by a Ray worker on another node than the
+ * driver's. */
 static struct stage_text ray_node(const char *line, const char *end)
 {
 	const char *open = memchr(line, '(', (size_t)(end - line)), *pid, *ip;
@@ -439,8 +441,8 @@ static struct stage_text ray_node(const char *line, const char *end)
 		  : (struct stage_text){ .s = NULL };
 }
 
-/* "gpu7: " of pdsh and clush, "train-1  | " of Docker's compose, at the begin of a line.  Such a
- * name has a digit and no capital: "INFO: " is none, nor are the ranks "3: " and "rank3: ". */
+/* The name before "gpu7: " (pdsh, clush) or "train-1 | " (Docker compose) at the begin of a line.
+ * It has a digit and no capital: "INFO: " is no name, nor are the ranks "3: " and "rank3: ". */
 static struct stage_text label_node(const char *line, const char *end)
 {
 	struct stage_text t = word_until(line, end, " :");
@@ -491,7 +493,7 @@ struct stage_text log_line_source(const char *line, size_t len, size_t head)
 	return t.n ? t : label_node(line, end);
 }
 
-/* The number at `*at`, which goes behind it; STAGE_NONE: there is none, or a long one. */
+/* Read the number at `*at`, and move `*at` behind it; STAGE_NONE: no number, or too long. */
 static int64_t read_label_number(const char **at, const char *end)
 {
 	const char *p = *at;
@@ -505,7 +507,7 @@ static int64_t read_label_number(const char **at, const char *end)
 	return n;
 }
 
-/* "[rank3]:" or "[default3]:" of torchrun and c10d. */
+/* The rank in "[rank3]:" or "[default3]:", as torchrun and c10d write it. */
 static int64_t bracket_rank(const char *p, const char *end)
 {
 	int64_t n;
@@ -518,7 +520,7 @@ static int64_t bracket_rank(const char *p, const char *end)
 	return end - p >= 2 && memcmp(p, "]:", 2) == 0 ? n : STAGE_NONE;
 }
 
-/* The task at the begin of a line: "3: " by `srun --label`, "[1,3]<stdout>:" by mpirun. */
+/* The task number at the begin of a line: "3: " by `srun --label`, "[1,3]<stdout>:" by mpirun. */
 static int64_t label_rank(const char *line, const char *end)
 {
 	const char *p = line;
@@ -544,7 +546,8 @@ int64_t log_line_rank(const char *line, size_t head)
 	const char *end = line + head;
 	int64_t rank = STAGE_NONE;
 
-	/* `torchrun --tee` puts the local rank before the rank of all: "[default3]:[rank11]:". */
+	/* Take the last one: `torchrun --tee` puts the local rank before the global rank,
+	 * "[default3]:[rank11]:". */
 	for (const char *p = line; p < end; p++) {
 		int64_t n = bracket_rank(p, end);
 

@@ -11,7 +11,8 @@
 #define LOG_SUFFIX ".log"
 #define DIGEST_CHARS 16
 
-/* Kubernetes' names have no underscore, so there is one way to read them. */
+/* Is it a Kubernetes name? Such names have no underscore, so the parts of a folder's name are
+ * unambiguous. */
 static bool is_kube_name(const char *s, size_t n, bool has_dots)
 {
 	for (size_t i = 0; i < n; i++) {

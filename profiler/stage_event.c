@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The grammar of docs/formats/stage-events.md. */
+/* Parses and writes events in the grammar of docs/formats/stage-events.md. */
 #include "profiler/stage_event.h"
 
 #include <ctype.h>
@@ -83,7 +83,7 @@ static bool read_text(struct stage_text t, bool (*ok)(struct stage_text t),
 /* Fields of an event read so far. */
 struct fields {
 	struct stage_event *e;
-	const char *begin; /* of the marker */
+	const char *begin; /* begin of the event's marker */
 	bool has_ev, has_crc;
 };
 
@@ -103,7 +103,7 @@ static bool read_ev(struct fields *f, struct stage_text v)
 	return false;
 }
 
-/* Check the CRC of all before " crc=". */
+/* Check the CRC of the event's text before " crc=". */
 static bool read_crc(struct fields *f, struct stage_text key,
 		     struct stage_text v)
 {
@@ -115,7 +115,7 @@ static bool read_crc(struct fields *f, struct stage_text key,
 	return crc == crc32c(0, f->begin, (size_t)(key.s - 1 - f->begin));
 }
 
-/* False: it came twice, or is no number; a key that is no fact is skipped. */
+/* Read a fact; unknown keys are skipped. False: the fact is repeated or not a number. */
 static bool read_fact(uint64_t facts[STAGE_FACTS], struct stage_text key,
 		      struct stage_text v)
 {
@@ -132,7 +132,8 @@ static bool read_fact(uint64_t facts[STAGE_FACTS], struct stage_text key,
 	return true;
 }
 
-/* False: the event is damaged.  Later versions may add keys; they are skipped. */
+/* Read a field. Unknown keys are skipped, because later versions may add some. False: the event is
+ * damaged. */
 static bool read_field(struct fields *f, struct stage_text key,
 		       struct stage_text v)
 {
@@ -188,8 +189,8 @@ bool stage_facts_parse(const char *text, uint64_t ret[STAGE_FACTS])
 	return any != 0;
 }
 
-/* Does the text close what an event may stand in: quotes, JSON, a sentence, of which a
- * comma has a space or a quote behind it? */
+/* Does the text at `p` end what the event is embedded in: quotes, JSON, or a sentence? A comma ends
+ * it only before a space or a quote. */
 static bool is_close(const char *p, const char *end)
 {
 	if (*p == ',' || *p == ';')
@@ -213,7 +214,7 @@ static const char *word_end(const char *p, const char *end)
 	return p;
 }
 
-/* Is the word that ends at `p` the event's last one? */
+/* Is the word that ends at `p` the last word of the event? */
 static bool is_last_word(const char *p, const char *end)
 {
 	const char *next = skip_blanks(p, end);
@@ -222,7 +223,7 @@ static bool is_last_word(const char *p, const char *end)
 	       !memchr(next, '=', (size_t)(word_end(next, end) - next));
 }
 
-/* Words KEY=VALUE up to one that is none, or to `end`. */
+/* Read words KEY=VALUE up to the first other word, or to `end`. */
 static bool read_fields(struct fields *f, const char *p, const char *end)
 {
 	bool is_last = false;
@@ -238,14 +239,14 @@ static bool read_fields(struct fields *f, const char *p, const char *end)
 		key = (struct stage_text){ word, (size_t)(eq - word) };
 		value = (struct stage_text){ eq + 1, (size_t)(p - eq - 1) };
 		is_last = is_last_word(p, end) || is_same(key, "crc");
-		/* The end of a sentence is none of the value's. */
+		/* Cut off punctuation that ends a sentence: it is not part of the value. */
 		while (is_last && value.n &&
 		       strchr(".:!?", value.s[value.n - 1]))
 			value.n--;
 		if (!read_field(f, key, value))
 			return false;
 	}
-	/* A program's event ends with its checksum, or it was cut off. */
+	/* An event with an id must have a checksum, or it was cut off. */
 	return f->has_ev && f->e->stage.n && f->has_crc == (f->e->id >= 0);
 }
 
@@ -285,7 +286,7 @@ enum stage_found stage_line_next(const char *line, size_t len,
 		at->pos = len;
 		return STAGE_FOUND_NONE;
 	}
-	/* Another marker cuts this event off. */
+	/* The event ends at the latest before the next marker. */
 	next = find_marker(begin + 1, end);
 	if (!next)
 		next = end;

@@ -18,14 +18,15 @@ void stage_lines_fini(struct stage_lines *l)
 	l->line = NULL;
 }
 
-/* Under `set -x` a script's trace and its output say the same event, one after the other. */
+/* Under `set -x`, a script's trace and its output contain the same event, one after the other: skip
+ * the second. */
 static bool is_said_twice(struct stage_lines *l, const struct stage_event *e)
 {
 	struct stage_event plain = *e;
 	AUTO_BUF text = BUF_INIT;
 	bool is_same = false;
 
-	/* Their times are those of two lines. */
+	/* Compare without times, which come from two different lines. */
 	if (e->id >= 0)
 		return false;
 	plain.ts_ns = STAGE_NONE;
@@ -57,7 +58,8 @@ static int look_through(struct stage_lines *l, const char *line, size_t len,
 		l->junk += f == STAGE_FOUND_JUNK;
 		if (f == STAGE_FOUND_EVENT && !is_said_twice(l, &e)) {
 			l->events++;
-			/* Several events of a line have places of their own. */
+			/* The place includes the position within the line, so that several events
+			 * of a line have different places. */
 			rc = each(arg, &e,
 				  l->offset + (size_t)(e.stage.s - plain));
 		}
@@ -79,7 +81,7 @@ int stage_lines_feed(struct stage_lines *l, const char *data, size_t len,
 		if (n > room)
 			n = room;
 		if (l->len == 0 && nl && n == (size_t)(nl - data) + 1) {
-			/* Whole lines need no copy. */
+			/* A whole line in the input need not be copied. */
 			rc = look_through(l, data, n, each, arg);
 		} else {
 			memcpy(l->line + l->len, data, n);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Words of an event: which names it may have. */
+/* Checks the names that an event may contain. */
 #include <ctype.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Each cause has a rule, which tells how much of the straggler's time it explains: where
- * a time was counted, that time less the median node's; where only requests or bytes
- * were counted, what these took at the rate of the others.  The rule that explains most
- * is named, if that is enough.
+ * Each cause has a rule that computes how much of the straggler's time it explains. Where a time
+ * was counted, that is the time beyond the median node's. Where only requests or bytes were
+ * counted, it is the time they would take at the other nodes' rate. The cause that explains most is
+ * named, if that is enough.
  */
 #include "profiler/start_blame.h"
 
@@ -15,20 +15,21 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define ENOUGH 4       /* a cause explains at least 1 / ENOUGH of the excess */
-#define RATE_SLOW 0.67 /* of the median rate */
+#define RATE_SLOW 0.67 /* a rate below this share of the median is slow */
 #define COUNT_SHARE 0.75
-/* Slow bytes often are the effect of another cause, so their weight is lower. */
+/* Slow bytes are often the effect of another cause, so they have less weight. */
 #define RATE_WEIGHT 0.6
 #define PAST_SLOW_MIN 3u
 #define PAST_SHARE 3u /* slow in at least 1 / PAST_SHARE of its starts */
 
-/* The cells of one stage, and what was counted in each. */
+/* The cells of one stage, and the facts counted in each. */
 struct blame_stage {
 	const struct start_report *r;
 	const struct start_cell *cells;
 	size_t n;
 	struct start_facts *facts; /* by cell */
-	int64_t *failed_ns;        /* by cell: all attempts but the last one */
+	/* time of all attempts except the last, by cell */
+	int64_t *failed_ns;
 	uint64_t median[STAGE_FACTS], median_fetched;
 	double median_rate; /* bytes fetched in a nanosecond of work */
 	uint64_t *room;
@@ -60,15 +61,15 @@ static uint64_t median_of(uint64_t *v, size_t n)
 
 	while (i < n && v[i] == v[0])
 		i++;
-	/* Most facts no node has. */
+	/* Shortcut: all values are equal, since most facts are 0 everywhere. */
 	if (i >= n)
 		return n ? v[0] : 0;
 	qsort(v, n, sizeof(*v), compare_u64);
 	return v[n / 2];
 }
 
-/* Gather the facts of a node's runs of the stage; its longest rank speaks for its failed
- * attempts as it does for the cell. */
+/* Sum up the facts of a node's runs of the stage. As for the cell's duration, its failed attempts
+ * are those of its longest rank. */
 static void gather_node(struct blame_stage *b, size_t i)
 {
 	const uint32_t *own = &b->r->by_cell[b->cells[i].first];
@@ -80,7 +81,7 @@ static void gather_node(struct blame_stage *b, size_t i)
 
 		if (k == 0 || run->rank != rank)
 			of_rank = last = 0;
-		/* Repetitions are of one attempt, the last. */
+		/* Repetitions belong to the same attempt: add up their time. */
 		last = k && run->rank == rank && run->attempt == attempt
 			       ? last + run->duration_ns
 			       : run->duration_ns;
@@ -101,9 +102,9 @@ static uint64_t fetched_bytes(const struct start_facts *f)
 	return f->v[STAGE_FACT_PEER_BYTES] + f->v[STAGE_FACT_ORIGIN_BYTES];
 }
 
-/* Nanoseconds that were counted beyond what the median node has. */
-static int64_t more_ms(const struct blame_stage *b, size_t i,
-		       enum stage_fact fact)
+/* Nanoseconds counted in excess of the median node's. */
+static int64_t excess_of_fact_ns(const struct blame_stage *b, size_t i,
+				 enum stage_fact fact)
 {
 	uint64_t own = b->facts[i].v[fact], median = b->median[fact];
 	int64_t all = b->cells[i].duration_ns;
@@ -115,7 +116,7 @@ static int64_t more_ms(const struct blame_stage *b, size_t i,
 	return (int64_t)(own - median) * NS_PER_MS;
 }
 
-/* Time for fetching: what is known to have gone elsewhere is taken off. */
+/* The time spent fetching: the duration less the known waits. */
 static double fetch_ns(const struct blame_stage *b, size_t i)
 {
 	static const enum stage_fact waits[] = { STAGE_FACT_MISS_MS,
@@ -125,7 +126,7 @@ static double fetch_ns(const struct blame_stage *b, size_t i)
 	double ns = (double)b->cells[i].duration_ns - (double)b->failed_ns[i];
 
 	for (size_t k = 0; k < ARRAY_SIZE(waits); k++)
-		ns -= (double)more_ms(b, i, waits[k]);
+		ns -= (double)excess_of_fact_ns(b, i, waits[k]);
 	return ns > NS_PER_MS ? ns : NS_PER_MS;
 }
 
@@ -141,7 +142,7 @@ static void gather_stage(struct blame_stage *b)
 	for (size_t i = 0; i < b->n; i++)
 		b->room[i] = fetched_bytes(&b->facts[i]);
 	b->median_fetched = median_of(b->room, b->n);
-	/* In bytes a second, so that whole numbers tell rates apart. */
+	/* Bytes a second, so that whole numbers are precise enough. */
 	for (size_t i = 0; i < b->n; i++)
 		b->room[i] = (uint64_t)((double)fetched_bytes(&b->facts[i]) /
 					fetch_ns(b, i) * 1e9);
@@ -150,26 +151,26 @@ static void gather_stage(struct blame_stage *b)
 
 /* --------------------------------------------------------------------- rules --- */
 
-/* How much of its time a cause explains; `*own` and `*median` are what to tell. */
+/* Compute the time that a cause explains; sets `own` and `median` of `say` for the text. */
 typedef int64_t blame_rule(const struct blame_stage *b, size_t i,
 			   struct start_blame *say);
 
-static int64_t tell_wait(const struct blame_stage *b, size_t i,
-			 enum stage_fact fact, struct start_blame *say)
+static int64_t explain_by_wait(const struct blame_stage *b, size_t i,
+			       enum stage_fact fact, struct start_blame *say)
 {
 	say->own = b->facts[i].v[fact];
 	say->median = b->median[fact];
-	return more_ms(b, i, fact);
+	return excess_of_fact_ns(b, i, fact);
 }
 
-/* Tell a wait by a count. A mere number does not say what one of them took: a time that
- * was counted wins over it. */
-static int64_t tell_count(const struct blame_stage *b, size_t i,
-			  enum stage_fact ms, enum stage_fact count,
-			  struct start_blame *say)
+/* Explain a wait by a count. A counted time takes precedence, because a number of requests does not
+ * show how long each took. */
+static int64_t explain_by_count(const struct blame_stage *b, size_t i,
+				enum stage_fact ms, enum stage_fact count,
+				struct start_blame *say)
 {
 	uint64_t own = b->facts[i].v[count], median = b->median[count];
-	int64_t by_time = tell_wait(b, i, ms, say);
+	int64_t by_time = explain_by_wait(b, i, ms, say);
 
 	if (b->facts[i].v[ms])
 		return by_time;
@@ -192,25 +193,27 @@ static int64_t rule_again(const struct blame_stage *b, size_t i,
 static int64_t rule_retries(const struct blame_stage *b, size_t i,
 			    struct start_blame *say)
 {
-	return tell_count(b, i, STAGE_FACT_RETRY_MS, STAGE_FACT_RETRIES, say);
+	return explain_by_count(b, i, STAGE_FACT_RETRY_MS, STAGE_FACT_RETRIES,
+				say);
 }
 
 static int64_t rule_throttled(const struct blame_stage *b, size_t i,
 			      struct start_blame *say)
 {
-	return tell_wait(b, i, STAGE_FACT_THROTTLED_MS, say);
+	return explain_by_wait(b, i, STAGE_FACT_THROTTLED_MS, say);
 }
 
 static int64_t rule_disk(const struct blame_stage *b, size_t i,
 			 struct start_blame *say)
 {
-	return tell_wait(b, i, STAGE_FACT_DISK_MS, say);
+	return explain_by_wait(b, i, STAGE_FACT_DISK_MS, say);
 }
 
 static int64_t rule_misses(const struct blame_stage *b, size_t i,
 			   struct start_blame *say)
 {
-	return tell_count(b, i, STAGE_FACT_MISS_MS, STAGE_FACT_MISSES, say);
+	return explain_by_count(b, i, STAGE_FACT_MISS_MS, STAGE_FACT_MISSES,
+				say);
 }
 
 static int64_t rule_cold(const struct blame_stage *b, size_t i,
@@ -226,9 +229,9 @@ static int64_t rule_cold(const struct blame_stage *b, size_t i,
 	return (int64_t)(ns * ((double)(own - median) / (double)own));
 }
 
-/* Beyond what its bytes would have taken at the median rate. */
-static int64_t slow_bytes(const struct blame_stage *b, size_t i,
-			  struct start_blame *say)
+/* The time beyond what the node's bytes take at the median rate. */
+static int64_t excess_by_rate_ns(const struct blame_stage *b, size_t i,
+				 struct start_blame *say)
 {
 	double bytes = (double)fetched_bytes(&b->facts[i]), ns = fetch_ns(b, i);
 
@@ -250,13 +253,13 @@ static bool is_by_peers(const struct blame_stage *b, size_t i)
 static int64_t rule_peers(const struct blame_stage *b, size_t i,
 			  struct start_blame *say)
 {
-	return is_by_peers(b, i) ? slow_bytes(b, i, say) : 0;
+	return is_by_peers(b, i) ? excess_by_rate_ns(b, i, say) : 0;
 }
 
 static int64_t rule_origin(const struct blame_stage *b, size_t i,
 			   struct start_blame *say)
 {
-	return is_by_peers(b, i) ? 0 : slow_bytes(b, i, say);
+	return is_by_peers(b, i) ? 0 : excess_by_rate_ns(b, i, say);
 }
 
 static blame_rule *const rules[START_CAUSES] = {
@@ -333,11 +336,11 @@ static bool lies_within(const struct start_cell *in,
 }
 
 /*
- * Shortest first: what a stage within a stage explains, it explains of the outer one as
- * well.  A stage that is slow without a known cause names the one within it that is.
+ * Take over causes from inner stages, the shortest blame first: a cause found in an inner stage
+ * explains the outer one too. A slow stage without a known cause names the slow stage within it.
  */
-static void take_inner(const struct start_report *r, struct start_blame *v,
-		       size_t n)
+static void take_inner_cause(const struct start_report *r,
+			     struct start_blame *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < i; k++) {
@@ -403,8 +406,7 @@ static int blame_stages(const struct start_report *r, struct start_blame *v,
 	return 0;
 }
 
-/* Order by node: of one there may be many, and order and nesting are looked at node by
- * node. */
+/* Order by node, so that nesting can be examined node by node. */
 static int order_blame_node(const void *x, const void *y, void *arg)
 {
 	const struct start_report *r = arg;
@@ -430,7 +432,7 @@ int start_blame_find(const struct start_report *r,
 		if (i < n &&
 		    r->cells[v[i].cell].node == r->cells[v[from].cell].node)
 			continue;
-		take_inner(r, v + from, i - from);
+		take_inner_cause(r, v + from, i - from);
 		from = i;
 	}
 	take_past(r, past, v, n);
@@ -448,7 +450,7 @@ static double as_mb(uint64_t bytes)
 	return (double)bytes / 1e6;
 }
 
-/* Sums of what nodes say may be more than any time is. */
+/* Bound the value: sums of reported times may exceed the range of a duration. */
 static void format_ms(uint64_t ms, char out[DURATION_TEXT_MAX])
 {
 	const uint64_t most = INT64_MAX / NS_PER_MS;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loads and saves of checkpoints: nodes, rounds, sums. */
+/* Analyses checkpoint loads and saves: nodes, rounds, sums. */
 #include "profiler/start_ckpt.h"
 
 #include <errno.h>
@@ -18,7 +18,8 @@ static const char *const stages[START_CKPT_KINDS] = {
 
 /* --------------------------------------------------------------------- sums --- */
 
-/* A node says what it likes: sums stay numbers that the database has. */
+/* Add with an upper bound: nodes may report any number, but the database must be able to store the
+ * sum. */
 static void add_most(uint64_t *sum, uint64_t v)
 {
 	*sum = v < SUM_MAX - *sum ? *sum + v : SUM_MAX;
@@ -78,7 +79,7 @@ static int order_slow_first(const void *x, const void *y, void *arg)
 	return strcmp(names[a->node].name, names[b->node].name);
 }
 
-/* The cells of the stage, which are beside one another. */
+/* Make the nodes of a part from the stage's cells, which are contiguous. */
 static int make_nodes(const struct start_report *r,
 		      const struct start_cell *cells, size_t n,
 		      enum start_ckpt_kind kind, struct start_ckpt_part *p)
@@ -107,7 +108,7 @@ static int make_nodes(const struct start_report *r,
 
 /* ------------------------------------------------------------------- rounds --- */
 
-/* From a begin to an end. */
+/* The time from the begin to the end of a run. */
 struct ckpt_span {
 	int64_t begin_ns, end_ns;
 };
@@ -120,7 +121,7 @@ static int order_spans(const void *x, const void *y, void *arg)
 	return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
 }
 
-/* The runs of a round, by node and rank: how long each node took. */
+/* Compute how long each node took in a round; `runs` are sorted by node and rank. */
 static void time_nodes(const struct start_report *r, const uint32_t *runs,
 		       size_t n, int64_t *room, struct start_ckpt_round *ret)
 {
@@ -145,7 +146,7 @@ static void time_nodes(const struct start_report *r, const uint32_t *runs,
 			ret->max_ns = of_node;
 			ret->slowest = run->node;
 		}
-		/* The time of a node that has not come to an end is not known. */
+		/* Skip a node without an ended run: its time is unknown. */
 		if (of_node > 0)
 			room[n_timed++] = of_node;
 		of_node = 0;
@@ -164,7 +165,7 @@ static void make_round(const struct start_report *r, const uint32_t *runs,
 	time_nodes(r, runs, n, room, to);
 }
 
-/* Where the rounds begin and end, of the spans of all runs, which are sorted here. */
+/* Find the begins and ends of rounds from the spans of all runs; sorts the spans. */
 static void find_rounds(struct ckpt_span *v, size_t n,
 			struct start_ckpt_part *p)
 {
@@ -184,7 +185,7 @@ static void find_rounds(struct ckpt_span *v, size_t n,
 	}
 }
 
-/* The last round that began by then. */
+/* The last round that began at or before `begin_ns`. */
 static uint32_t round_of(const struct start_ckpt_part *p, int64_t begin_ns)
 {
 	size_t lo = 0, hi = p->n_rounds;
@@ -201,8 +202,8 @@ static uint32_t round_of(const struct start_ckpt_part *p, int64_t begin_ns)
 }
 
 /*
- * `runs` by round, in each as they are now, by node and rank, into `to`; where each round
- * begins there, into `at`.  Without comparing, since there are many.
+ * Copy `runs` to `to`, grouped by round; within a round the order (node and rank) is kept. `at`
+ * gets the index where each round begins. A counting sort, since there are many runs.
  */
 static void group_by_round(const struct start_report *r,
 			   const struct start_ckpt_part *p,
@@ -217,13 +218,13 @@ static void group_by_round(const struct start_report *r,
 		at[i] += at[i - 1];
 	for (size_t i = 0; i < n; i++)
 		to[at[of[i]]++] = runs[i];
-	/* Each is where the next one begins now. */
+	/* at[i] now is where round i + 1 begins: shift by one. */
 	for (size_t i = p->n_rounds; i > 0; i--)
 		at[i] = at[i - 1];
 	at[0] = 0;
 }
 
-/* `runs`: all of the stage, by node and rank. */
+/* Make the rounds of a stage; `runs` are all its runs, by node and rank. */
 static int make_rounds(const struct start_report *r, const uint32_t *runs,
 		       size_t n, enum start_ckpt_kind kind,
 		       struct start_ckpt_part *p)
@@ -242,7 +243,8 @@ static int make_rounds(const struct start_report *r, const uint32_t *runs,
 		spans[i] = (struct ckpt_span){ r->runs[runs[i]].begin_ns,
 					       r->runs[runs[i]].end_ns };
 	find_rounds(spans, n, p);
-	/* There is room for as many as runs; few are, and they may be kept for long. */
+	/* Shrink the array, which has room for one round per run: there are few rounds, and they
+	 * may be kept for long. */
 	few = realloc(p->rounds, p->n_rounds * sizeof(*p->rounds));
 	p->rounds = few ? few : p->rounds;
 	group_by_round(r, p, runs, n, of, at, by_round);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Names of stages, nodes and jobs have no character that JSON or CSV would have to
- * escape: stage_is_name() and its like see to that before an event is taken.
+ * Writes names of stages, nodes and jobs without escaping: stage_is_name() and similar functions
+ * only accept characters that JSON and CSV need not escape.
  */
 #include "profiler/start_export.h"
 
@@ -13,17 +13,18 @@
 
 #define NS_PER_US 1000
 #define SPAN_INTERNAL 1 /* OTLP's SPAN_KIND_INTERNAL */
-#define STATUS_ERROR 2  /* and STATUS_CODE_ERROR */
+#define STATUS_ERROR 2  /* OTLP's STATUS_CODE_ERROR */
 #define NEST_MAX 64u
 
-/* The cause of a straggler, on each of its runs of the stage; NULL: it is none. */
+/* Find the cause to attach to a straggler's run of the stage; NULL: the run is not of a
+ * straggler. */
 static const struct start_blame *blame_of(const struct start_report *r,
 					  const struct start_title *n,
 					  const struct start_run *run)
 {
 	size_t lo = 0, hi = n->n_blames;
 
-	/* As cells are: by stage, then node. */
+	/* Binary search: blames are sorted like cells, by stage, then node. */
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 		const struct start_cell *c = &r->cells[n->blames[mid].cell];
@@ -55,7 +56,7 @@ static int chrome_node(const struct start_report *r,
 		const struct start_run *run = &r->runs[n->first_run + i];
 		const struct start_blame *b;
 
-		/* A node as a whole is thread 0, its rank N thread N + 1. */
+		/* In the trace, the node as a whole is thread 0, its rank N is thread N + 1. */
 		rc = buf_printf(
 			ret,
 			",\n{\"ph\":\"%s\",\"name\":\"%s\",\"cat\":\"stage\","
@@ -150,13 +151,14 @@ static int write_csv(const struct start_report *r, const struct start_title *n,
 
 /* --------------------------------------------------------------------- otlp --- */
 
-/* The same start has the same trace, however often it is exported. */
+/* State of writing a start as OTLP. The ids are derived from the start, so that every export has
+ * the same. */
 struct otlp {
 	const struct start_report *r;
 	const struct start_title *title;
 	struct buf *ret;
 	char trace[33];
-	uint64_t first_span; /* span k has this and k */
+	uint64_t first_span; /* id of span 0; span k has this plus k */
 };
 
 static int make_trace_id(struct otlp *o, const struct start_title *n)
@@ -168,7 +170,7 @@ static int make_trace_id(struct otlp *o, const struct start_title *n)
 		       o->r->begin_ns) < 0 ||
 	    digest_of(b.data, b.len, &d) < 0)
 		return -ENOMEM;
-	/* No id of a trace or of a span is 0. */
+	/* OTLP forbids ids of a trace or span that are 0. */
 	d.b[0] |= 1;
 	d.b[16] |= 1;
 	for (size_t i = 0; i < 16; i++)
@@ -186,7 +188,7 @@ static int put_attribute(struct buf *b, const char *key, const char *value)
 			  key, value);
 }
 
-/* Everything of a span up to its attributes. */
+/* Write the begin of a span, up to its attributes. */
 static int open_span(struct otlp *o, uint64_t span, uint64_t parent,
 		     const char *name, int64_t begin_ns, int64_t end_ns)
 {
@@ -275,7 +277,8 @@ static int put_run(struct otlp *o, size_t i, uint64_t parent)
 	return rc == 0 ? buf_puts(o->ret, "}") : rc;
 }
 
-/* Runs of a rank follow by begin: the last one that ends later holds the next. */
+/* Write a node's runs as spans. The runs of a rank are sorted by begin, so the parent of a run is
+ * the last earlier run that ends after it. */
 static int put_runs(struct otlp *o, size_t node)
 {
 	const struct start_node *n = &o->r->nodes[node];

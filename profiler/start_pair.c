@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Begins and ends to runs.  A node has a track for each rank and one for itself; in a
- * track an end belongs to the last begin of its stage that has none yet, and a second
- * begin is another attempt.
+ * Pairs begins and ends to runs. A node has a track for each rank and one for itself. In a track,
+ * an end belongs to the last open begin of its stage, and a further begin starts another attempt.
  */
 #include <errno.h>
 #include <string.h>
@@ -31,22 +30,22 @@ static int order_events(const void *x, const void *y, void *arg)
 		c = compare(a->ev, b->ev);
 	if (c == 0)
 		c = compare(a->mono_ns, b->mono_ns);
-	/* In whichever order they came. */
+	/* The order must not depend on the order of arrival. */
 	return c ? c : compare(a->ts_ns, b->ts_ns);
 }
 
-/* The same event, which came twice. */
-static bool is_double(const struct set_event *a, const struct set_event *b)
+/* Are the two events copies of the same event? */
+static bool are_copies(const struct set_event *a, const struct set_event *b)
 {
 	return order_events(a, b, NULL) == 0;
 }
 
-/* The stages of one track that are open, by stage: run + 1. */
+/* State of one track: the index of a run, plus 1, for each stage. */
 struct track {
 	struct start_report *r;
-	const struct set_event **begins;  /* by run */
-	uint32_t *open, *last, *attempts; /* by stage */
-	size_t first;                     /* run of the track */
+	const struct set_event **begins;  /* begin event of each run */
+	uint32_t *open, *last, *attempts; /* by stage; 0: none */
+	size_t first;                     /* first run of the track */
 };
 
 static bool is_wait(const char *stage)
@@ -58,8 +57,8 @@ static bool is_wait(const char *stage)
 	return strcmp(stage, "wait") == 0 || strcmp(stage, "barrier") == 0;
 }
 
-/* Is the run a repetition? A stage that went well before is not tried again, nor is one
- * that waits for others each time. */
+/* Does the event begin a repetition, not another attempt? So if the last run succeeded, or is a
+ * wait for other nodes that ended. */
 static bool is_repetition(const struct track *t, const struct start_set *s,
 			  const struct set_event *e)
 {
@@ -104,7 +103,7 @@ static void end_run(struct track *t, const struct set_event *e)
 	struct start_run *run;
 
 	if (!at) {
-		/* A run that begins after the start is no part of it. */
+		/* A run that begins after the end of the start is not part of it. */
 		t->r->stages[e->stage].lost_begins += !is_after;
 		return;
 	}
@@ -125,7 +124,7 @@ static void end_run(struct track *t, const struct set_event *e)
 	t->open[e->stage] = 0;
 }
 
-/* Another track begins: what is open in the last one stays so. */
+/* Go on to another track; runs that are open in the last one stay open. */
 static void next_track(struct track *t)
 {
 	for (size_t i = t->first; i < t->r->n_runs; i++) {
@@ -143,12 +142,12 @@ static void pair_all(struct start_set *s, struct track *t)
 	for (size_t i = 0; i < s->n_events; i++) {
 		const struct set_event *e = &s->events[i];
 
-		if (last && is_double(last, e))
+		if (last && are_copies(last, e))
 			continue;
 		if (last && (last->node != e->node || last->rank != e->rank))
 			next_track(t);
 		last = e;
-		/* A run that begins after the start is no part of it. */
+		/* A run that begins after the end of the start is not part of it. */
 		if (e->ev == STAGE_BEGIN && e->at_ns <= t->r->end_ns)
 			begin_run(t, s, e);
 		else if (e->ev == STAGE_END)
@@ -157,7 +156,8 @@ static void pair_all(struct start_set *s, struct track *t)
 	next_track(t);
 }
 
-/* From the first event to the last mark that training begins, or the last event. */
+/* Find the start's begin and end: from the first event to the last mark that training begins, or to
+ * the last event. */
 static void find_ends(const struct start_set *s, struct start_report *r)
 {
 	for (size_t i = 0; i < s->n_events; i++) {
@@ -181,7 +181,7 @@ static void find_ends(const struct start_set *s, struct start_report *r)
 	}
 }
 
-/* They are by node already, from their alignment. */
+/* Sort events within each node; start_set_align() has grouped them by node. */
 static void sort_events(struct start_set *s)
 {
 	size_t from = 0;
@@ -216,7 +216,7 @@ int start_pair(struct start_set *s, struct start_report *r)
 
 /* ------------------------------------------------------------------ nesting --- */
 
-/* By node, rank and begin; of two that begin together the longer one first. */
+/* Order by node, rank and begin; of runs with the same begin, the longer comes first. */
 static int order_nesting(const void *x, const void *y, void *arg)
 {
 	const struct start_run *runs = arg;
@@ -231,15 +231,15 @@ static int order_nesting(const void *x, const void *y, void *arg)
 	return c ? c : compare(b->end_ns, a->end_ns);
 }
 
-/* Runs in that order, and of each the latest end in its track up to it. */
+/* Runs in the order of order_nesting(), and for each the latest end in its track up to it. */
 struct nesting {
 	struct start_report *r;
 	uint32_t *order;
 	int64_t *ends;
 };
 
-/* The latest end among those of the node's own track, which is n runs from `from`
- * on, that began by then. */
+/* The latest end of runs in the node's own track (n runs from index `from`) that began at or before
+ * `begin_ns`. */
 static int64_t node_end(const struct nesting *k, size_t from, size_t n,
 			int64_t begin_ns)
 {
@@ -256,7 +256,8 @@ static int64_t node_end(const struct nesting *k, size_t from, size_t n,
 	return lo > from ? k->ends[lo - 1] : INT64_MIN;
 }
 
-/* A run of a rank may lie within one of the same rank, or of its node. */
+/* Mark the runs that lie within no other. A rank's run may lie within a run of the same rank, or of
+ * its node. */
 static void nest_runs(struct nesting *k)
 {
 	size_t own = 0, n_own = 0;
@@ -265,8 +266,8 @@ static void nest_runs(struct nesting *k)
 		struct start_run *run = &k->r->runs[k->order[i]];
 		const struct start_run *last =
 			i ? &k->r->runs[k->order[i - 1]] : NULL;
-		/* An open stage goes on behind its begin, which in many logs is the
-		 * second in which the stage before ended. */
+		/* Treat an open stage as ending just after its begin. Many logs have whole seconds,
+		 * and the stage before may have ended in the same second. */
 		const int64_t until = run->end_ns + run->is_open;
 		int64_t end = INT64_MIN;
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The critical path, found from its end: what ended last; before it what the same node
- * did without a pause, or else what ended last on any node, which is who the
- * node waited for.
+ * Finds the critical path backwards from the last run to end. The step before a run is the run that
+ * the same node did directly before it, or else the run that ended last on any node, which is what
+ * the node waited for.
  */
 #include <errno.h>
 
 #include "profiler/start_priv.h"
 
-/* Clocks of two nodes are laid side by side no better than this. */
+/* Precision of aligning the clocks of two nodes. */
 #define SLACK_NS INT64_C(100000000)
-/* Bounds on the cost of a stranger's events; real paths have tens of steps. */
-#define LOOKS_MAX 10000u /* runs looked at for one step */
+/* Bounds on the cost, since events come from untrusted nodes; real paths have tens of steps. */
+#define LOOKS_MAX 10000u /* runs examined for one step */
 #define STEPS_MAX 1000u
 
 static bool is_work(const struct start_run *run)
@@ -28,7 +28,7 @@ static int order_ends(const void *x, const void *y, void *arg)
 	return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
 }
 
-/* The number of runs, in the order of their ends, that ended by then. */
+/* Number of runs that ended at or before `at_ns`; `order` sorts them by end. */
 static size_t ended_by(const struct start_report *r, const uint32_t *order,
 		       size_t n, int64_t at_ns)
 {
@@ -46,8 +46,8 @@ static size_t ended_by(const struct start_report *r, const uint32_t *order,
 }
 
 /*
- * The run before `run`, in `*ret` as its place in `order`.  Only what began before is
- * taken, so that the path ends.
+ * Find the step before `run`; `*ret` is its index in `order`. It must begin before `run`, so that
+ * the path comes to an end.
  */
 static bool find_before(const struct start_report *r, const uint32_t *order,
 			size_t n, const struct start_run *run, size_t *ret)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Durations of stages and nodes, their spread, and who is slow. */
+/* Computes durations of stages and nodes, their spread, and the stragglers. */
 #include "profiler/start_report.h"
 
 #include <errno.h>
@@ -9,20 +9,21 @@
 #include "profiler/start_priv.h"
 
 /*
- * A straggler takes longer than the median by a quarter, by a second, and by six
- * times the median deviation (which for normal noise is four standard deviations):
- * where all differ widely nobody is one.
+ * A straggler takes longer than the median by at least a quarter, a second, and six times the
+ * median deviation (four standard deviations of normal noise). Where all nodes differ widely, none
+ * is a straggler.
  */
 #define BOUND_SHARE 4
 #define BOUND_LEAST_NS INT64_C(1000000000)
 #define BOUND_DEVIATIONS 6
 #define BOUND_NODES_FEW 64
-#define BOUND_MOST_NS (INT64_C(1) << 57) /* the product does not overflow */
-#define BOUND_NODES_MIN 3 /* fewer have no median worth the name */
+/* bound that keeps the product from overflowing */
+#define BOUND_MOST_NS (INT64_C(1) << 57)
+#define BOUND_NODES_MIN 3 /* with fewer nodes a median means nothing */
 
 /* ------------------------------------------------------------------- spread --- */
 
-/* Between the two values of sorted `v` that share `q` falls between. */
+/* The quantile `q` of sorted `v`, interpolated between the two nearest values. */
 static int64_t quantile_of(const int64_t *v, size_t n, double q)
 {
 	double at = q * (double)(n - 1);
@@ -33,8 +34,8 @@ static int64_t quantile_of(const int64_t *v, size_t n, double q)
 	return v[i] + (int64_t)((double)(v[i + 1] - v[i]) * (at - (double)i));
 }
 
-/* Deviations that are not chance: among more nodes one is far off by chance, so one
- * deviation more for each doubling. */
+/* How many deviations make a straggler: one more for each doubling of nodes, because among more
+ * nodes one is far off by chance. */
 static int64_t deviations_for(size_t n)
 {
 	int64_t k = BOUND_DEVIATIONS;
@@ -79,7 +80,7 @@ void start_spread_of(int64_t *v, size_t n, struct start_spread *ret)
 
 /* -------------------------------------------------------------------- cells --- */
 
-/* Runs by stage; they are by node, rank and begin already. */
+/* Sort runs by stage; they are already sorted by node, rank and begin. */
 static int order_by_stage(struct start_report *r)
 {
 	AUTO_FREE uint32_t *at = calloc(r->n_stages + 1, sizeof(*at));
@@ -141,7 +142,7 @@ static bool has_duration(const struct start_cell *c)
 	return c->runs > c->open;
 }
 
-/* The cells of one stage. */
+/* Sum up the `n` cells of a stage. */
 static void sum_stage(struct start_report *r, struct start_cell *c, size_t n,
 		      int64_t *room)
 {
@@ -205,12 +206,12 @@ static int order_node(const void *x, const void *y, void *arg)
 	return (a->begin_ns > b->begin_ns) - (a->begin_ns < b->begin_ns);
 }
 
-/* Stages before a node has its GPUs (paper, 3.2), and then that of its image. */
+/* Stages in which a node waits for its GPUs (paper, 3.2), and last the image stage. */
 static const char *const placing[] = { "queue", "schedule", "allocate",
 				       "image" };
 #define PLACING_QUEUES 3u
 
-/* Is it one of the first `n` of these, or a part of it? */
+/* Is it one of the first `n` of `placing`, or a part of one (name.part)? */
 static bool is_placing(struct stage_text stage, size_t n)
 {
 	const char *dot = memchr(stage.s, '.', stage.n);
@@ -243,7 +244,7 @@ const char *start_class_name(enum start_class c)
 	return c == START_HOT_UPDATE ? "hot_update" : "full";
 }
 
-/* The time in which some rank of the node was in a stage, waiting left out. */
+/* Sum up the time in which some rank of the node was in a stage, without waits for others. */
 static void sum_node(struct start_report *r, const uint32_t *order, size_t n)
 {
 	struct start_node *node = &r->nodes[r->runs[order[0]].node];
@@ -302,7 +303,7 @@ static int sum_nodes(struct start_report *r)
 
 /* --------------------------------------------------------------------- lost --- */
 
-/* Where each node's runs are, which are by node, and its GPUs. */
+/* Set the range of runs of each node, and its GPUs; runs are sorted by node. */
 static void index_nodes(struct start_report *r)
 {
 	for (size_t i = 0; i < r->n_runs; i++) {
@@ -319,7 +320,7 @@ static void index_nodes(struct start_report *r)
 	}
 }
 
-/* A node has its GPUs when its queueing ends, or with its first event. */
+/* Set when each node got its GPUs: at the end of its queueing, or at its first event. */
 static void find_held(struct start_report *r)
 {
 	for (size_t i = 0; i < r->n_runs; i++) {

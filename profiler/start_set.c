@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Events of one start, and the clocks that they were seen by. */
+/* Stores the events of one start, and converts their times to the service's clock. */
 #include <errno.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ void start_sort(void *v, size_t n, size_t size,
 
 /* -------------------------------------------------------------------- names --- */
 
-/* Room for one more element; doubles. */
+/* Make room for one more element, by doubling the capacity. */
 static int grow_array(void **v, size_t *cap, size_t n, size_t size)
 {
 	size_t more = *cap ? 2 * *cap : 64;
@@ -67,7 +67,7 @@ static int names_add(struct start_labels *t, const char *s,
 	return 0;
 }
 
-/* The number of a name; a new one is added. */
+/* Get the number of a name; a new name is added. */
 static int names_take(struct start_labels *t, const char *s, uint32_t *ret)
 {
 	struct start_label *e;
@@ -81,8 +81,8 @@ static int names_take(struct start_labels *t, const char *s, uint32_t *ret)
 	return rc;
 }
 
-/* A stage that nobody had before is the node's: one node that makes names up leaves
- * room for those of the others. */
+/* Get the number of a stage. A new name counts for the node that sends it: a node that invents
+ * names cannot use up the room for those of others. */
 static int stage_take(struct start_set *s, uint32_t node, const char *stage,
 		      uint32_t *ret)
 {
@@ -91,7 +91,7 @@ static int stage_take(struct start_set *s, uint32_t node, const char *stage,
 	struct start_label *e;
 	int rc;
 
-	/* Most events are of the same stage as the one before. */
+	/* Shortcut: most events have the same stage as the one before. */
 	if (s->n_events) {
 		*ret = s->events[s->n_events - 1].stage;
 		if (strcmp(s->stages.v[*ret]->s, stage) == 0)
@@ -152,7 +152,7 @@ static int refuse_event(struct error *err, int rc)
 		       : error_nomem(err);
 }
 
-/* Few events have facts, so that they are kept beside them. */
+/* Few events have facts, so facts are stored separately. */
 static int facts_take(struct start_set *s, const uint64_t *facts, uint32_t *ret)
 {
 	void *v = s->facts;
@@ -193,7 +193,7 @@ int start_set_add(struct start_set *s, const struct start_event *e,
 				  .status = e->status,
 				  .boot = e->boot,
 				  .ev = e->ev };
-	/* Most events come node by node. */
+	/* Shortcut: events mostly come node by node. */
 	if (s->n_events && strcmp(s->nodes.v[to[-1].node]->s, e->node) == 0)
 		to->node = to[-1].node;
 	else
@@ -327,7 +327,7 @@ void start_set_drop_facts(struct start_set *s)
 
 /* ---------------------------------------------------------------- alignment --- */
 
-/* By node and boot, the best exchange first. */
+/* Order by node and boot, the best exchange first. */
 static int order_clocks(const void *x, const void *y)
 {
 	const struct set_clock *a = x, *b = y;
@@ -350,7 +350,7 @@ static int order_boots(const void *x, const void *y, void *arg)
 	return (a->boot > b->boot) - (a->boot < b->boot);
 }
 
-/* The exchange of this boot; or, when any boot will do, the node's first. */
+/* Find the exchange of the event's node and boot; `any`: else the node's first exchange. */
 static const struct start_clock *find_clock(const struct start_set *s,
 					    const struct set_event *e, bool any)
 {
@@ -373,8 +373,8 @@ static const struct start_clock *find_clock(const struct start_set *s,
 }
 
 /*
- * From the monotonic clock of some events, which are of one boot, to the wall clock
- * of the node.  The median stands a wall clock that steps in between.
+ * Estimate the offset from the monotonic clock to the node's wall clock, from events of one boot.
+ * The median is not affected if the wall clock is set in between.
  */
 static bool guess_offset(const struct set_event *e, size_t n, int64_t *room,
 			 int64_t *ret)
@@ -410,7 +410,7 @@ static void align_boot(const struct start_set *s, struct set_event *e, size_t n,
 	}
 }
 
-/* Events by node, in no other order: without comparing, since there are many. */
+/* Group events by node with a counting sort, since there are many. */
 static int group_by_node(struct start_set *s)
 {
 	AUTO_FREE size_t *at = calloc(s->nodes.n + 1, sizeof(*at));

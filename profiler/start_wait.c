@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whom a start waits for, and what failed in it.  A node (or one of its ranks: a track) that
- * is in a stage which others have ended holds them up, and so does a node that has not begun
- * a stage, or the training, in which the others are.
+ * Finds the nodes that a start waits for, and what failed in it. A node (or one of its ranks: a
+ * track) that is in a stage which others have ended holds them up; so does a node that has not
+ * begun a stage, or the training, which the others are in.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -11,28 +11,29 @@
 #include "common/duration.h"
 #include "profiler/start_priv.h"
 
-/* The same moment on two nodes, whose clocks differ; a stop signal is what another's failure
- * brings, so that it is not the first within this time. */
+/* Events within this time may be simultaneous, since nodes' clocks differ. A stop signal is usually
+ * the effect of another failure, so within this time it is not taken for the first. */
 #define SECONDARY_NS INT64_C(2000000000)
 #define STATUS_SIGNAL 128
 #define STATUS_TERM (STATUS_SIGNAL + 15)
 
-#define WITHIN_MAX 64 /* runs within one that are looked at */
+#define WITHIN_MAX 64 /* inner runs that are examined for a run */
 
-/* Progress of tracks in a stage. */
+/* How far tracks are in a stage. */
 struct stage_progress {
 	uint32_t tracks, ended, runs, top_runs;
-	uint32_t nodes; /* that began it */
+	uint32_t nodes; /* nodes that began the stage */
 };
 
 struct wait_search {
 	struct start_report *r;
 	struct stage_progress *stages;
-	uint32_t *
-		last_node; /* by stage: of the run that was counted last, from 1 */
+	/* by stage: node of the last counted run, plus 1 */
+	uint32_t *last_node;
 	size_t *counted,
-		*marked;  /* by stage: where the last track ends that was */
-	uint32_t n_ready; /* nodes that said that training begins */
+		/* by stage: end of the last track that was counted, or marked */
+		*marked;
+	uint32_t n_ready; /* nodes that sent the mark that training begins */
 };
 
 static size_t track_end(const struct start_report *r, size_t from)
@@ -58,7 +59,7 @@ static void count_track(struct wait_search *p, size_t from, size_t to)
 		p->last_node[run->stage] = run->node + 1;
 		if (p->counted[run->stage] == to)
 			continue;
-		/* The last attempt tells whether the track is through. */
+		/* Only the last attempt shows whether the track has ended the stage. */
 		p->counted[run->stage] = to;
 		s->tracks++;
 		s->ended += !run->is_open;
@@ -71,9 +72,9 @@ static bool is_most(uint32_t part, uint32_t whole)
 }
 
 /*
- * The run that a track is in: of those that go on the one that began last.  An end that was
- * lost leaves a stage open which is over: most others ended it, and what came later on this
- * track lies within no other.
+ * Find the run that a track is in: the last begun of those that go on. If an end was lost, a stage
+ * stays open although it has ended: most others ended it, and the track's later runs lie within no
+ * other.
  */
 static struct start_run *mark_track(struct wait_search *p, size_t from,
 				    size_t to)
@@ -96,9 +97,9 @@ static struct start_run *mark_track(struct wait_search *p, size_t from,
 	return in;
 }
 
-/* The last that the runs of a track say. */
-static void note_said(const struct start_report *r, size_t from, size_t to,
-		      struct start_wait *w)
+/* Set the last event of a track. */
+static void set_last_event(const struct start_report *r, size_t from, size_t to,
+			   struct start_wait *w)
 {
 	w->last_ns = INT64_MIN;
 	for (size_t i = from; i < to; i++) {
@@ -127,10 +128,10 @@ static void add_wait_in(struct wait_search *p, const struct start_run *in,
 				  .is_in = true,
 				  .done = s->ended,
 				  .of = s->tracks };
-	note_said(p->r, from, to, w);
+	set_last_event(p->r, from, to, w);
 }
 
-/* The first stage, as they begin, that most nodes have begun and this one has not. */
+/* Find the first stage, in the order of begins, that most nodes have begun and this one has not. */
 static const struct start_stage *
 find_missing(const struct wait_search *p, uint32_t node, size_t from, size_t to)
 {
@@ -152,7 +153,7 @@ find_missing(const struct wait_search *p, uint32_t node, size_t from, size_t to)
 	return first;
 }
 
-/* The mark that training begins, as a stage; NULL: no node said it. */
+/* The stage that stands for the mark that training begins; NULL: no node sent it. */
 static const struct start_stage *find_mark(const struct start_report *r)
 {
 	for (size_t i = 0; i < r->n_stages; i++)
@@ -161,7 +162,8 @@ static const struct start_stage *find_mark(const struct start_report *r)
 	return NULL;
 }
 
-/* A node that is in no stage, with its runs: it died between two stages, say. */
+/* Add a wait for a node that is in no stage; it may have died between two stages. `from`, `to`: its
+ * runs. */
 static void add_wait_before(struct wait_search *p, size_t from, size_t to)
 {
 	uint32_t node = p->r->runs[from].node;
@@ -182,12 +184,12 @@ static void add_wait_before(struct wait_search *p, size_t from, size_t to)
 				: p->stages[s - p->r->stages].nodes,
 		.of = (uint32_t)p->r->n_nodes,
 	};
-	note_said(p->r, from, to, w);
+	set_last_event(p->r, from, to, w);
 	w->since_ns = w->last_ns;
 }
 
-/* Is the node waited for? In a start that trains only nodes are that did not say so while most
- * others did: often one node says it for all. */
+/* May the start wait for the node? In a start that trains, only for a node without the mark if most
+ * others sent it: often one node sends it for all. */
 static bool is_waited_for(const struct wait_search *p, uint32_t node)
 {
 	const struct start_report *r = p->r;
@@ -205,7 +207,7 @@ static void note_open(struct start_report *r, const struct start_run *run)
 		n->open_ns = run->begin_ns;
 }
 
-static void look_at_node(struct wait_search *p, size_t from, size_t to)
+static void find_node_waits(struct wait_search *p, size_t from, size_t to)
 {
 	struct start_report *r = p->r;
 	bool is_wanted = is_waited_for(p, r->runs[from].node);
@@ -294,7 +296,7 @@ int start_find_waits(struct start_report *r)
 	}
 	for (size_t i = 0, to; i < r->n_runs; i = to) {
 		to = node_end(r, i);
-		look_at_node(&p, i, to);
+		find_node_waits(&p, i, to);
 	}
 	if (r->n_waits)
 		qsort(r->waits, r->n_waits, sizeof(*r->waits), order_waits);
@@ -304,7 +306,7 @@ int start_find_waits(struct start_report *r)
 
 /* ----------------------------------------------------------------- failures --- */
 
-/* An outer stage ends with the status of the one within it that failed. */
+/* Did a stage within run `i` fail with the same status? Then the outer stage only passes it on. */
 static bool is_failed_within(const struct start_report *r, size_t i, size_t to)
 {
 	const struct start_run *out = &r->runs[i];
@@ -323,7 +325,8 @@ static int64_t failure_key(const struct start_run *run)
 	return run->end_ns + (run->status == STATUS_TERM ? SECONDARY_NS : 0);
 }
 
-/* Order failures: one that was done again, and went well, is no reason of anything. */
+/* Order failures; those whose retry succeeded come last, because they are not the cause of
+ * anything. */
 static int order_failures(const void *x, const void *y, void *arg)
 {
 	const struct start_run *runs = arg;
@@ -337,9 +340,10 @@ static int order_failures(const void *x, const void *y, void *arg)
 	return (a->run > b->run) - (a->run < b->run);
 }
 
-/* `good`: by stage, where the track ends in which an attempt went well. */
-static void look_for_failures(struct start_report *r, size_t from, size_t to,
-			      size_t *good)
+/* Add the failures of a track. `good`: by stage, end of the last track in which an attempt
+ * succeeded. */
+static void find_track_failures(struct start_report *r, size_t from, size_t to,
+				size_t *good)
 {
 	for (size_t i = to; i > from; i--) {
 		const struct start_run *run = &r->runs[i - 1];
@@ -368,7 +372,7 @@ int start_find_failures(struct start_report *r)
 		return -ENOMEM;
 	for (size_t i = 0, to; n && i < r->n_runs; i = to) {
 		to = track_end(r, i);
-		look_for_failures(r, i, to, good);
+		find_track_failures(r, i, to, good);
 	}
 	if (r->n_failures)
 		qsort_r(r->failures, r->n_failures, sizeof(*r->failures),
@@ -416,9 +420,9 @@ int start_said_text(const struct start_report *r, const struct start_wait *w,
 		       : rc;
 }
 
-/* Nobody is in a stage or late: all have said their part, and nobody that it trains. */
-static int say_nobody(const struct start_report *r, int64_t now_ns,
-		      struct buf *ret)
+/* Say that no node is in a stage or late, but the mark that training begins has not come. */
+static int say_mark_missing(const struct start_report *r, int64_t now_ns,
+			    struct buf *ret)
 {
 	const struct start_node *last = r->nodes;
 	char ago[DURATION_TEXT_MAX];
@@ -445,7 +449,7 @@ int start_wait_text(const struct start_report *r, int64_t now_ns,
 	int rc = 0;
 
 	if (!r->n_waits)
-		return say_nobody(r, now_ns, ret);
+		return say_mark_missing(r, now_ns, ret);
 	duration_format(now_ns > w->since_ns ? now_ns - w->since_ns : 0, since);
 	duration_format(now_ns > w->last_ns ? now_ns - w->last_ns : 0, ago);
 	if (n > 1)
@@ -478,7 +482,7 @@ static int put_status(int64_t status, struct buf *ret)
 	return rc;
 }
 
-/* Failures that were not mended; the first ones, as they are ordered. */
+/* Count the failures that no later attempt repaired; they come first. */
 static size_t count_lasting(const struct start_report *r)
 {
 	size_t n = 0;

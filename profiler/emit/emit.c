@@ -33,7 +33,7 @@ const char *stage_this_node(void)
 	return host;
 }
 
-/* Slurm has its count when a job was requeued; torchrun's is that of its workers. */
+/* Slurm counts how often a job was requeued; torchrun how often its workers were restarted. */
 void stage_this_attempt(int64_t *ret)
 {
 	static const char *const names[] = { "BOOTSEER_ATTEMPT",
@@ -113,8 +113,8 @@ void stage_own_by_env(struct stage_event *e)
 
 struct stage_emitter {
 	char *path, *old;
-	pthread_mutex_t lock; /* protects the rest */
-	int fd;               /* -1: to be opened */
+	pthread_mutex_t lock; /* protects `fd` */
+	int fd;               /* -1: not open yet */
 };
 
 static int open_file(struct stage_emitter *e)
@@ -164,7 +164,8 @@ void stage_emitter_free(struct stage_emitter *e)
 	free(e);
 }
 
-/* Lock held.  What is full makes room; the reader still has it open. */
+/* Rename a full file, so that a new one is begun; the reader still has the old one open. Lock
+ * held. */
 static int make_room(struct stage_emitter *e)
 {
 	struct stat st;

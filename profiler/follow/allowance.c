@@ -13,10 +13,11 @@
 
 struct allowance_share {
 	UT_hash_handle hh;
-	size_t logs;       /* that are followed, and point here */
-	uint64_t events;   /* that were taken in this hour */
-	uint64_t left_out; /* ... and that were not */
-	bool is_told;      /* in this hour */
+	size_t logs;       /* followed logs that use this share */
+	uint64_t events;   /* events accepted in this hour */
+	uint64_t left_out; /* events left out in this hour */
+	/* the first event left out in this hour was logged */
+	bool is_told;
 	char name[];
 };
 
@@ -40,7 +41,7 @@ static struct allowance_share *share_of(struct allowance_share **table,
 	return NULL;
 }
 
-static void tell_count(const struct allowance_share *pod)
+static void log_left_out(const struct allowance_share *pod)
 {
 	if (pod->left_out)
 		log_warning("events",
@@ -49,8 +50,8 @@ static void tell_count(const struct allowance_share *pod)
 			    pod->name, pod->left_out);
 }
 
-/* Those that nothing points to any more are forgotten with their hour, not before: a
- * pod whose log is gone for a moment has said what it has said. */
+/* Begin a new hour. Shares without logs are removed now, not when their last log goes: a pod whose
+ * log is missing for a moment must not get a new allowance. */
 static void begin_hour(struct allowance_share **table, bool all)
 {
 	struct allowance_share *s, *next;
@@ -67,21 +68,21 @@ static void begin_hour(struct allowance_share **table, bool all)
 	}
 }
 
-static void tell_counts(const struct allowance *a)
+static void log_all_left_out(const struct allowance *a)
 {
 	struct allowance_share *s, *next;
 
 	HASH_ITER(hh, a->pods, s, next)
-	tell_count(s);
+	log_left_out(s);
 }
 
-static void look_at_clock(struct allowance *a)
+static void begin_hour_if_due(struct allowance *a)
 {
 	int64_t now = clock_now_ns();
 
 	if (a->hour_ns && now - a->hour_ns < HOUR_NS)
 		return;
-	tell_counts(a);
+	log_all_left_out(a);
 	a->hour_ns = now;
 	a->events = 0;
 	begin_hour(&a->pods, false);
@@ -90,13 +91,13 @@ static void look_at_clock(struct allowance *a)
 
 void allowance_fini(struct allowance *a)
 {
-	tell_counts(a);
+	log_all_left_out(a);
 	begin_hour(&a->pods, true);
 	begin_hour(&a->namespaces, true);
 }
 
-static void tell_once(struct allowance *a, struct allowance_share *pod,
-		      const char *reason)
+static void log_once_an_hour(struct allowance *a, struct allowance_share *pod,
+			     const char *reason)
 {
 	if (pod->is_told)
 		return;
@@ -110,13 +111,13 @@ void allowance_tell(struct allowance *a, const char *pod, const char *reason)
 {
 	struct allowance_share *s;
 
-	look_at_clock(a);
+	begin_hour_if_due(a);
 	s = share_of(&a->pods, pod);
 	if (s)
-		tell_once(a, s, reason);
+		log_once_an_hour(a, s, reason);
 }
 
-/* Half of what others leave: is `mine` less than what is left of `most`? */
+/* A namespace may use half of what the others leave: is `mine` less than the rest of `most`? */
 static bool may_have_more(uint64_t mine, uint64_t all, uint64_t most)
 {
 	return all < most && mine < most - all;
@@ -127,13 +128,13 @@ bool allowance_add_log(struct allowance *a, const char *pod,
 {
 	struct allowance_of_log l;
 
-	look_at_clock(a);
+	begin_hour_if_due(a);
 	l.pod = share_of(&a->pods, pod);
 	l.namespace = share_of(&a->namespaces, namespace);
 	if (!l.pod || !l.namespace)
 		return false;
 	if (!may_have_more(l.namespace->logs, a->logs, a->cfg.logs_max)) {
-		tell_once(
+		log_once_an_hour(
 			a, l.pod,
 			"its namespace has more logs than half of what others "
 			"leave");
@@ -156,10 +157,10 @@ void allowance_drop_log(struct allowance *a, struct allowance_of_log *l)
 	*l = (struct allowance_of_log){ .pod = NULL };
 }
 
-/* NULL: nothing is in the way. */
-static const char *reason_not_to(const struct allowance *a,
-				 const struct allowance_of_log *l,
-				 bool has_later)
+/* Why the event is left out; NULL: it is accepted. */
+static const char *refusal_reason(const struct allowance *a,
+				  const struct allowance_of_log *l,
+				  bool has_later)
 {
 	if (l->pod->events >= a->cfg.pod_events)
 		return "more than --pod-events within the hour";
@@ -178,10 +179,10 @@ enum allowance_answer allowance_take(struct allowance *a,
 {
 	const char *reason;
 
-	look_at_clock(a);
-	reason = l->pod ? reason_not_to(a, l, has_later) : NULL;
+	begin_hour_if_due(a);
+	reason = l->pod ? refusal_reason(a, l, has_later) : NULL;
 	if (reason) {
-		tell_once(a, l->pod, reason);
+		log_once_an_hour(a, l->pod, reason);
 		l->pod->left_out++;
 		return ALLOWANCE_NONE;
 	}

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How much of the node's events, and of the logs that it follows, a pod and a namespace
- * may have.  A pod has a bound of its own.  A namespace has half of what the others
- * leave, so that whoever comes last has something, however much the first ones say.
- * One thread.
+ * Limits how many events, and how many followed logs, a pod and a namespace of the node may have. A
+ * pod has a fixed limit. A namespace may use half of what the other namespaces leave, so that a
+ * late one still gets something, however many events the first ones send. One thread.
  */
 #ifndef BOOTSEER_PROFILER_FOLLOW_ALLOWANCE_H
 #define BOOTSEER_PROFILER_FOLLOW_ALLOWANCE_H
@@ -12,12 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Events of a namespace in an hour that go before those who said more. */
+/* A namespace's first so many events in an hour are sent before those of namespaces with more. */
 #define ALLOWANCE_FIRST_EVENTS 1000u
 
 struct allowance_config {
-	uint64_t node_events, pod_events; /* in an hour */
-	size_t logs_max;                  /* of pods */
+	/* most events in an hour: of all pods, of one pod */
+	uint64_t node_events, pod_events;
+	size_t logs_max; /* followed logs of all pods */
 };
 
 /* The share of a pod or of a namespace. */
@@ -25,38 +25,41 @@ struct allowance_share;
 
 struct allowance {
 	struct allowance_config cfg;
-	int64_t hour_ns; /* when it began; 0: not yet */
-	uint64_t events; /* of all, in this hour */
-	size_t logs;     /* of pods that are followed, of all */
-	uint64_t told; /* pods of which something was left out, in each hour */
+	int64_t hour_ns; /* when the counted hour began; 0: none began yet */
+	uint64_t events; /* events of all pods and processes in this hour */
+	size_t logs;     /* followed logs of all pods */
+	/* sum over hours of the pods that had something left out */
+	uint64_t told;
 	struct allowance_share *pods, *namespaces;
 };
 
-/* The shares of a log. */
+/* The shares that a log's events count for. */
 struct allowance_of_log {
-	struct allowance_share *pod, *namespace; /* NULL: of no pod */
+	/* NULL: the log belongs to no pod */
+	struct allowance_share *pod, *namespace;
 };
 
 void allowance_fini(struct allowance *a);
 
-/* A log of a pod is to be followed; false: there is no memory, or too many are, which
- * is told once for the pod in an hour.  allowance_drop_log() gives it back. */
+/* Count a log of a pod that shall be followed. False: memory is short, or too many are followed,
+ * which is logged once an hour for the pod. allowance_drop_log() undoes it. */
 bool allowance_add_log(struct allowance *a, const char *pod,
 		       const char *namespace, struct allowance_of_log *ret);
-/* Drop the shares of a log that is followed no more. */
+/* Stop counting a log that is not followed any more. */
 void allowance_drop_log(struct allowance *a, struct allowance_of_log *l);
 
-/* A log of the pod is not followed, for another reason. */
+/* Log, once an hour for the pod, why one of its logs is not followed. */
 void allowance_tell(struct allowance *a, const char *pod, const char *reason);
 
 enum allowance_answer {
-	ALLOWANCE_NONE,  /* it is left out; told once for the pod in an hour */
-	ALLOWANCE_LATER, /* after those who said less */
+	/* the event is left out; logged once an hour for the pod */
+	ALLOWANCE_NONE,
+	ALLOWANCE_LATER, /* send after the events of namespaces with fewer */
 	ALLOWANCE_FIRST,
 };
 
-/* May one more event be said?  It counts, also that of no pod.  `has_later`: there is
- * room for what goes later. */
+/* May one more event be accepted? If so, it is counted, also without a pod. `has_later`: the spool
+ * for ALLOWANCE_LATER has room. */
 enum allowance_answer allowance_take(struct allowance *a,
 				     const struct allowance_of_log *l,
 				     bool has_later);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Delivery of one batch after another, the oldest first, of the first spool that has any.
- * While the service is away, is full or does not know the token, everything stays where
- * it is. A batch that it refuses for good is sent job by job, so that a job with too many
- * events is the only one that loses any.
+ * Delivers batches one after another, the oldest first; the later spool only when the first is
+ * empty. While the service is away, full, or rejects the token, batches stay in the spool. A batch
+ * that it refuses for good is sent again job by job, so that only the job at fault (one with too
+ * many events, say) loses events.
  */
 #include "profiler/follow/deliver.h"
 
@@ -28,10 +28,10 @@ struct deliverer {
 	struct service_client *client;
 	const char *node;
 	struct periodic *thread;
-	/* The thread's own. */
+	/* Used by the thread only. */
 	struct buf batch, clock;
 	int64_t clock_ns, retry_ns, retry_at;
-	pthread_mutex_t lock; /* protects the rest */
+	pthread_mutex_t lock; /* protects `stats` */
 	struct deliver_stats stats;
 };
 
@@ -46,7 +46,8 @@ static void count_stats(struct deliverer *d, const struct deliver_stats *more)
 	(void)pthread_mutex_unlock(&d->lock);
 }
 
-/* A daemon's token may be made right while it runs. */
+/* Will a retry fail too? A refused token may be corrected while the daemon runs, so that is no
+ * final error. */
 static bool is_final(int rc)
 {
 	return rc == -EINVAL || rc == -EFBIG;
@@ -54,7 +55,7 @@ static bool is_final(int rc)
 
 /* ------------------------------------------------------------------- batches --- */
 
-/* The next line of `b`; false: it is no whole event.  A batch may end within one. */
+/* Read the next line of `b`; false: it is no complete event. A batch may end within a line. */
 static bool next_event(const struct buf *b, size_t *pos,
 		       struct stage_text *ret_line, struct stage_event *ret)
 {
@@ -73,8 +74,8 @@ static bool next_event(const struct buf *b, size_t *pos,
 	       at.pos == ret_line->n;
 }
 
-/* Without what was damaged on the way to the disk. */
-static int keep_whole(struct deliverer *d, struct buf *ret)
+/* Drop events that were damaged on disk. */
+static int drop_damaged_events(struct deliverer *d, struct buf *ret)
 {
 	struct stage_text line;
 	struct stage_event e;
@@ -90,7 +91,7 @@ static int keep_whole(struct deliverer *d, struct buf *ret)
 	return rc;
 }
 
-/* The lines of the first event's job to `ret`, others to `rest`. */
+/* Move the lines of the first event's job to `ret`, all others to `rest`. */
 static int split_job(const struct buf *all, struct buf *ret, struct buf *rest,
 		     uint64_t *ret_n)
 {
@@ -170,14 +171,14 @@ static int send_batch(struct deliverer *d, struct error *err)
 		rc = stage_clock_exchange(d->client, d->node, &d->clock, err);
 		d->clock_ns = now;
 	}
-	if (rc == 0 && keep_whole(d, &whole) < 0)
+	if (rc == 0 && drop_damaged_events(d, &whole) < 0)
 		rc = error_nomem(err);
 	if (rc == 0 && whole.len)
 		rc = send_lines(d, &whole, err);
 	return is_final(rc) && whole.len ? send_by_job(d, &whole, err) : rc;
 }
 
-static int64_t try_later(struct deliverer *d, const struct error *why)
+static int64_t set_retry_time(struct deliverer *d, const struct error *why)
 {
 	count_stats(d, &(struct deliver_stats){ .failures = 1 });
 	if (!d->retry_ns)
@@ -199,7 +200,7 @@ static int64_t deliver_some(void *arg)
 	uint64_t batch;
 	int rc = 0;
 
-	/* An outage has its own times, whatever comes meanwhile. */
+	/* Do not retry before the time set by the last failure, even if new batches come. */
 	if (d->retry_ns && clock_now_ns() < d->retry_at)
 		return d->retry_at;
 	for (int i = 0; rc == 0 && i < SPOOLS; i++) {
@@ -211,7 +212,7 @@ static int64_t deliver_some(void *arg)
 	if (rc > 0)
 		rc = send_batch(d, &err);
 	if (rc < 0)
-		return try_later(d, &err);
+		return set_retry_time(d, &err);
 	if (d->retry_ns)
 		log_info("events", "the service takes events again");
 	d->retry_ns = 0;

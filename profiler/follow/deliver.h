@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The thread that takes events from the spool to the service. */
+/* The thread that sends events from the spool to the service. */
 #ifndef BOOTSEER_PROFILER_FOLLOW_DELIVER_H
 #define BOOTSEER_PROFILER_FOLLOW_DELIVER_H
 
@@ -13,14 +13,14 @@ struct deliver_stats {
 	uint64_t failures;                          /* requests */
 };
 
-/* All is borrowed until it is stopped. */
+/* Start the thread. All arguments are borrowed until deliverer_stop(). */
 int deliverer_start(struct event_spool *const spools[SPOOLS],
 		    struct service_client *client, const char *node,
 		    struct deliverer **ret, struct error *err) MUST_CHECK;
-/* Waits for the request under way.  NULL is allowed. */
+/* Stop the thread, after the running request. NULL is allowed. */
 void deliverer_stop(struct deliverer *d);
 
-/* Something was sealed. */
+/* Wake the thread: a batch was sealed. */
 void deliverer_wake(struct deliverer *d);
 void deliverer_get_stats(struct deliverer *d, struct deliver_stats *ret);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Events in the lines of a log, and whose they are. A container writes its log as it
- * likes, so that its node, its namespace and the ids of its events come from where the
- * log lies, never from its lines.
+ * Finds events in the lines of a log, and sets their owner. A container can write anything into its
+ * log. Therefore the node, the namespace and the ids of its events are derived from the place of
+ * the log, never from its lines.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,9 +10,10 @@
 #include "common/clock.h"
 #include "profiler/follow/follower.h"
 
-/* Room for the last event, which may be three (note_training()). */
+/* Free room wanted for one more line, which may give three events (note_training()). */
 #define LATER_MARGIN (3u * STAGE_LINE_MAX)
-#define PLACE_SHIFT 18 /* no line that is handed over is longer */
+/* bits for the position within a line; no line is longer */
+#define PLACE_SHIFT 18
 #define STAGE_MODEL "model"
 #define MARK_TRAIN "train"
 
@@ -26,7 +27,8 @@ int follow_add(struct event_follower *f, int lane, const struct stage_event *e)
 
 /* ---------------------------------------------------------------------- kinds --- */
 
-/* Has the pod room? It must not fill the spool, nor the node's share of the service. */
+/* May the log's pod add an event? A pod must not fill the spool, or use the node's whole share of
+ * the service. */
 static bool has_room(struct event_follower *f, struct followed_log *l)
 {
 	uint64_t later = f->pending[SPOOL_LATER].len;
@@ -72,7 +74,7 @@ static int own_pod(struct event_follower *f, struct followed_log *l,
 		l->rank = e->rank;
 	if (e->ev == STAGE_END && e->ts_ns > l->stage_end_ns)
 		l->stage_end_ns = e->ts_ns;
-	/* A program that says the mark itself needs no pattern. */
+	/* A program that writes the mark itself needs no pattern for it. */
 	if (e->stage.n == strlen(MARK_TRAIN) &&
 	    memcmp(e->stage.s, MARK_TRAIN, e->stage.n) == 0)
 		l->is_training = true;
@@ -94,14 +96,15 @@ static int own_file(struct event_follower *f, struct followed_log *l,
 		f->stats.no_job++;
 	if (e->ts_ns == STAGE_NONE)
 		e->ts_ns = clock_wall_ns();
-	/* The event counts for what pods may have, and is never left out. */
+	/* has_room() always accepts an event without a pod, and counts it against what pods may
+	 * have. */
 	return e->job.n && has_room(f, l) ? 1 : 0;
 }
 
 const struct log_kind log_kind_pod = {
 	.name = "pod", .is_cri = true, .has_rotated_times = true, .own = own_pod
 };
-/* Logs of this node's own processes, which know whose start it is. */
+/* Logs of this node's own processes, whose events name their job. */
 const struct log_kind log_kind_own = { .name = "own", .own = own_file };
 const struct log_kind log_kind_file = { .name = "file", .own = own_file };
 
@@ -125,8 +128,9 @@ static int add_model(struct event_follower *f, const struct followed_log *l,
 }
 
 /*
- * The model's initialisation, of a program that says nothing of it: from the end of the
- * stage before it, or the container's first line, to the line that shows a first step.
+ * Add events for the initialisation of the model, for a program that writes none. It lasts from the
+ * end of the last stage, or from the container's first line, to the line that matches the pattern
+ * of a first training step.
  */
 static int note_training(struct event_follower *f, struct followed_log *l,
 			 int64_t ts_ns, uint64_t place)
@@ -180,7 +184,7 @@ int follow_line(struct event_follower *f, struct followed_log *l,
 		if (found == STAGE_FOUND_NONE)
 			break;
 		f->stats.junk += found == STAGE_FOUND_JUNK;
-		/* A trace of the shell is followed by what it traces. */
+		/* Skip a line of the shell's trace: the traced command writes the event itself. */
 		if (found == STAGE_FOUND_JUNK || e.is_trace)
 			continue;
 		place = offset << PLACE_SHIFT | (uint64_t)(e.stage.s - line);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How far each log was read, kept in STATE/places: a line for each, all of them
- * replaced at once.  It is written when the events in front of the places are in the
- * spool, so that what a crash repeats has the same ids.
+ * Saves how far each log was read, in STATE/places: one line for each log, all replaced at once. It
+ * is written after the events up to these places are in the spool. Events that are read again after
+ * a crash get the same ids.
  */
 #include <errno.h>
 #include <inttypes.h>

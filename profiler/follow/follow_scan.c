@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which logs there are: pods' below their folder, those of this node's own processes,
- * and files that were named. */
+/* Finds the logs to follow: those of pods below their folder, those of this node's own processes,
+ * and files named by options. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -14,14 +14,15 @@
 #include "profiler/emit/emit.h"
 #include "profiler/follow/follower.h"
 
-#define POD_LOGS_MAX 256u /* of one pod: starts of its containers */
+/* logs of one pod, one for each start of its containers */
+#define POD_LOGS_MAX 256u
 #define BENEATH \
 	(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | \
 	 RESOLVE_NO_XDEV)
 
 /* ----------------------------------------------------------------------- the table --- */
 
-/* Name the pod of the log, and its place among those that are followed. */
+/* Set the pod of the log, and count the log among those that are followed. */
 static bool name_pod(struct event_follower *f, struct followed_log *l)
 {
 	AUTO_FREE char *pod = strdup(l->folder);
@@ -40,7 +41,7 @@ static bool name_pod(struct event_follower *f, struct followed_log *l)
 				 &l->share);
 }
 
-/* The same of a log of no pod. */
+/* May a log without a pod be followed? */
 static bool may_add_other(struct event_follower *f)
 {
 	if (HASH_COUNT(f->logs) < LOGS_MAX)
@@ -93,17 +94,17 @@ struct followed_log *follow_find(struct event_follower *f,
 	return l ? l : add_log(f, kind, folder, base, &key);
 }
 
-/* A log that is there.  NULL: it is not followed. */
-static struct followed_log *see_log(struct event_follower *f,
-				    const struct log_kind *kind, int root_fd,
-				    const char *folder, const char *base,
-				    bool *ret_is_new)
+/* Find or add the log of a file that exists. NULL: the log is not followed. */
+static struct followed_log *find_or_add_log(struct event_follower *f,
+					    const struct log_kind *kind,
+					    int root_fd, const char *folder,
+					    const char *base, bool *ret_is_new)
 {
 	struct followed_log *l = follow_find(f, kind, folder, base);
 
 	if (!l)
 		return NULL;
-	/* root_fd: -1 until a scan saw it, and it has no place from before. */
+	/* The log is new if no scan saw it before and no position was loaded for it. */
 	*ret_is_new = l->seen == 0 && l->at.ino == 0 && !*l->at.rotated;
 	l->root_fd = root_fd;
 	l->seen = f->scan;
@@ -112,11 +113,10 @@ static struct followed_log *see_log(struct event_follower *f,
 
 /* ------------------------------------------------------------------------------ pods --- */
 
-/* Leave lines that were there long before anybody followed the log: they tell of starts
- * that are over. */
-static void leave_old(struct event_follower *f, struct followed_log *l,
-		      const struct pod_log_name *n, const struct stat *st,
-		      int dir)
+/* Skip lines that were written long before the log was followed: they belong to finished starts. */
+static void skip_old_lines(struct event_follower *f, struct followed_log *l,
+			   const struct pod_log_name *n, const struct stat *st,
+			   int dir)
 {
 	AUTO_CLOSE int fd = -1;
 	int64_t age = clock_scale(time(NULL) - st->st_mtime, NS_PER_S, 0);
@@ -176,11 +176,11 @@ static void scan_container(struct event_follower *f, const char *pod,
 				       "it has too many logs");
 			continue;
 		}
-		l = see_log(f, &log_kind_pod, f->pods_fd, folder, base,
-			    &is_new);
+		l = find_or_add_log(f, &log_kind_pod, f->pods_fd, folder, base,
+				    &is_new);
 		if (l && (is_new || l->first_scan == f->scan)) {
 			l->first_scan = f->scan;
-			leave_old(f, l, &n, &st, dirfd(d));
+			skip_old_lines(f, l, &n, &st, dirfd(d));
 		}
 	}
 	if (d)
@@ -239,8 +239,8 @@ static void scan_own(struct event_follower *f)
 
 		if (n > suffix &&
 		    strcmp(e->d_name + n - suffix, STAGE_EMIT_SUFFIX) == 0)
-			(void)see_log(f, &log_kind_own, f->events_fd, ".",
-				      e->d_name, &is_new);
+			(void)find_or_add_log(f, &log_kind_own, f->events_fd,
+					      ".", e->d_name, &is_new);
 	}
 	if (d)
 		(void)closedir(d);
@@ -255,8 +255,8 @@ static void see_file(struct event_follower *f, const char *path)
 	bool is_new;
 
 	if (folder)
-		(void)see_log(f, &log_kind_file, AT_FDCWD, folder,
-			      slash ? slash + 1 : path, &is_new);
+		(void)find_or_add_log(f, &log_kind_file, AT_FDCWD, folder,
+				      slash ? slash + 1 : path, &is_new);
 }
 
 static void open_root(const char *path, int *fd)
@@ -265,7 +265,7 @@ static void open_root(const char *path, int *fd)
 		*fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* A log whose folder is gone, and that was read to its end. */
+/* Is the log's folder gone, and was the log read to its end? */
 static bool is_gone(const struct event_follower *f,
 		    const struct followed_log *l)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Standard input as a log: it cannot be read again, and whoever writes it must not be
- * kept waiting. */
+/* Standard input as a log. It cannot be read again, and the program that writes it must not be
+ * blocked. */
 #include <errno.h>
 #include <sys/random.h>
 
@@ -13,7 +13,7 @@
 struct follow_stdin {
 	struct event_follower *f;
 	struct stage_lines lines;
-	struct followed_log log; /* its key, which comes last, is empty */
+	struct followed_log log; /* its last member, the key, is empty */
 };
 
 int follow_stdin_new(struct event_follower *f, struct follow_stdin **ret,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Files of a log, one after another: those that were rotated, the oldest first, then
- * the one that is written to.  A file is known again by its inode and its first bytes;
- * a packed one by these alone.
+ * Reads the files of a log in order: rotated files, the oldest first, then the current one. A file
+ * is recognised by its inode and first bytes, a compressed one by its first bytes alone.
  */
 #include "profiler/follow/followed_log.h"
 
@@ -22,8 +21,9 @@
 
 /* The runtime may write to a file for a moment after it was renamed. */
 #define GRACE_NS (2 * NS_PER_S)
-#define CHECK_NS (NS_PER_S / 2) /* between looks whether it was renamed */
-/* A log whose lines take long to look through gives way to others after this. */
+/* between checks whether the current file was renamed */
+#define CHECK_NS (NS_PER_S / 2)
+/* After this time, reading a log stops, so that other logs get their turn. */
 #define SLICE_NS (5 * NS_PER_MS)
 #define UNPACKED_MAX (UINT64_C(1) << 30)
 
@@ -52,8 +52,8 @@ struct log_place followed_log_place(const struct followed_log *l)
 
 /* ---------------------------------------------------------------------- opening --- */
 
-/* -1 with errno.  Names below a root were made by others: no link, no other file
- * system, and no pipe that one waits for. */
+/* Open a file of the log; -1 with errno. Below a root, containers choose the names: refuse links,
+ * other file systems, and anything but a regular file (opening a pipe could block). */
 static int open_name(const struct followed_log *l, const char *name, int flags)
 {
 	AUTO_FREE char *path = fs_join(l->folder, name);
@@ -80,8 +80,8 @@ static int open_name(const struct followed_log *l, const char *name, int flags)
 	return -1;
 }
 
-/* Does the file begin as the one that the place is of?  Inodes are given again, so that
- * one alone says nothing. */
+/* Does the file begin with the bytes that the place was saved with? The inode is not enough, since
+ * inodes are reused. */
 static bool has_head(const struct log_place *p, int fd)
 {
 	char head[LOG_HEAD_MAX];
@@ -118,25 +118,26 @@ struct log_choice {
 	bool is_found, is_ours;
 };
 
-static bool is_at(const struct log_place *p, const struct stat *st)
+static bool is_inode_of_place(const struct log_place *p, const struct stat *st)
 {
 	return p->ino && p->ino == (uint64_t)st->st_ino &&
 	       p->dev == (uint64_t)st->st_dev;
 }
 
-/* Is it the file that the place is of, which was not cut since? */
+/* Is it the file that the place points into, and was it not truncated since? */
 static bool is_ours(const struct log_place *p, const struct stat *st, int fd)
 {
-	return is_at(p, st) && (uint64_t)st->st_size >= p->offset &&
+	return is_inode_of_place(p, st) && (uint64_t)st->st_size >= p->offset &&
 	       has_head(p, fd);
 }
 
-static bool is_ours_named(const struct followed_log *l, const struct stat *st,
-			  int dir, const char *name)
+static bool is_named_file_of_place(const struct followed_log *l,
+				   const struct stat *st, int dir,
+				   const char *name)
 {
 	AUTO_CLOSE int fd = -1;
 
-	if (!is_at(&l->at, st))
+	if (!is_inode_of_place(&l->at, st))
 		return false;
 	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	return fd >= 0 && is_ours(&l->at, st, fd);
@@ -155,14 +156,15 @@ static bool is_rotated_name(const struct followed_log *l, const char *name,
 	return strncmp(name, l->base, n) == 0 && name[n] == '.';
 }
 
-static bool is_better(const struct log_choice *c, const struct pod_log_name *p)
+static bool is_older_rotation(const struct log_choice *c,
+			      const struct pod_log_name *p)
 {
 	int order = strcmp(p->rotated, c->parsed.rotated);
 
 	return !c->is_found || order < 0 || (order == 0 && !p->is_gz);
 }
 
-/* The file that the place is of, or the oldest behind it that was rotated. */
+/* Choose the rotated file that the place points into, or else the oldest one after it. */
 static void choose_rotated(const struct followed_log *l, struct log_choice *ret)
 {
 	int fd = open_name(l, "", O_RDONLY | O_DIRECTORY);
@@ -180,12 +182,14 @@ static void choose_rotated(const struct followed_log *l, struct log_choice *ret)
 			    0 ||
 		    !S_ISREG(st.st_mode))
 			continue;
-		ours = l->fd >= 0 ? is_at(&l->at, &st)
-				  : is_ours_named(l, &st, dirfd(d), e->d_name);
-		/* Without times in the names, only the inode tells. */
+		ours = l->fd >= 0 ? is_inode_of_place(&l->at, &st)
+				  : is_named_file_of_place(l, &st, dirfd(d),
+							   e->d_name);
+		/* Skip other files: names without times do not show their order, so only the
+		 * place's file is usable. */
 		if (!ours &&
 		    (!*p.rotated || strcmp(p.rotated, l->at.rotated) <= 0 ||
-		     !is_better(ret, &p)))
+		     !is_older_rotation(ret, &p)))
 			continue;
 		*ret = (struct log_choice){
 			.parsed = p, .st = st, .is_found = true, .is_ours = ours
@@ -210,7 +214,8 @@ static void begin_file(struct event_follower *f, struct followed_log *l,
 	f->is_dirty = true;
 	if (l->kind->is_cri)
 		return;
-	/* Ids are made of it, so it is on disk before the first of them is. */
+	/* Event ids are derived from the salt, so it must be saved before the first of them is
+	 * sent. */
 	if (getrandom(&l->at.salt, sizeof(l->at.salt), 0) < 0)
 		l->at.salt = (uint64_t)clock_now_ns();
 	f->wants_commit = true;
@@ -236,11 +241,11 @@ static int open_gz(struct followed_log *l, int fd, struct error *err)
 	return 0;
 }
 
-/* Where an open file is gone on with: its place, or its beginning. */
+/* Find where to continue in an open file: at its place, or at its beginning. */
 static int find_offset(struct event_follower *f, struct followed_log *l,
 		       const struct stat *st, bool ours, struct error *err)
 {
-	/* A packed file has another inode than what was packed. */
+	/* A compressed file has another inode than the original, so compare the first bytes. */
 	if (ours || (l->gz && l->at.ino && has_gz_head(&l->at, l->gz))) {
 		l->at.dev = (uint64_t)st->st_dev;
 		l->at.ino = (uint64_t)st->st_ino;
@@ -260,7 +265,7 @@ static int find_offset(struct event_follower *f, struct followed_log *l,
 	return 0;
 }
 
-/* -ENOENT: there is no file of the log. */
+/* Open the file to read next. -ENOENT: the log has no file. */
 static int open_next(struct event_follower *f, struct followed_log *l,
 		     struct error *err)
 {
@@ -311,7 +316,7 @@ static void close_file(struct followed_log *l)
 	l->reading[0] = '\0';
 }
 
-/* The next file is begun; a line in pieces may go on there. */
+/* Go on to the next file. A line in pieces may continue there, so keep the place where it began. */
 static void finish_file(struct event_follower *f, struct followed_log *l)
 {
 	struct log_choice c;
@@ -351,8 +356,8 @@ static int on_cri_line(void *arg, const char *line, size_t len, uint64_t offset)
 	return follow_line(c->f, c->l, line, len, offset);
 }
 
-static int one_line(struct event_follower *f, struct followed_log *l,
-		    const char *line, size_t len, uint64_t offset)
+static int pass_line(struct event_follower *f, struct followed_log *l,
+		     const char *line, size_t len, uint64_t offset)
 {
 	struct line_call c = { f, l };
 	int rc;
@@ -367,8 +372,8 @@ static int one_line(struct event_follower *f, struct followed_log *l,
 	return rc;
 }
 
-/* All whole lines of the chunk, or those that there is time for; what is left is read
- * again with its rest.  `is_all`: there will be no rest. */
+/* Pass on the whole lines of the chunk, until the time slice ends. The incomplete rest is read
+ * again later. `is_all`: nothing follows, so pass on the rest too. */
 static int cut_lines(struct event_follower *f, struct followed_log *l,
 		     const char *data, size_t len, bool is_all)
 {
@@ -381,10 +386,10 @@ static int cut_lines(struct event_follower *f, struct followed_log *l,
 		const char *nl = memchr(data + pos, '\n', len - pos);
 		size_t n = nl ? (size_t)(nl - data) + 1 - pos : len - pos;
 
-		/* A line as long as the chunk is looked through in parts. */
+		/* A line as long as the chunk is passed on in parts. */
 		if (!nl && !is_all && n != READ_CHUNK)
 			break;
-		rc = one_line(f, l, data + pos, n, l->at.offset + pos);
+		rc = pass_line(f, l, data + pos, n, l->at.offset + pos);
 		pos += n;
 	}
 	l->at.offset += pos;
@@ -407,7 +412,8 @@ static ssize_t read_gz(struct event_follower *f, struct followed_log *l,
 		size_t n = strlen(f->chunk);
 		z_off_t now = gztell(l->gz);
 
-		/* A NUL within a line ends what gzgets() tells of it. */
+		/* gzgets() reports no length, and a line may contain a NUL: compute the length from
+		 * the position. */
 		if (now >= 0 && (uint64_t)now > l->at.offset &&
 		    (uint64_t)now - l->at.offset < READ_CHUNK)
 			n = (size_t)((uint64_t)now - l->at.offset);
@@ -417,8 +423,8 @@ static ssize_t read_gz(struct event_follower *f, struct followed_log *l,
 	return rc < 0 ? error_errno(err, -rc, "'%s'", l->key) : (ssize_t)sum;
 }
 
-/* Was it renamed or removed, so that another file is written to now? */
-static bool is_left(struct followed_log *l)
+/* Was the open file renamed or removed, so that lines go to another file now? */
+static bool was_file_renamed(struct followed_log *l)
 {
 	int fd = open_name(l, l->base, O_PATH | O_NOFOLLOW);
 	struct stat st;
@@ -428,15 +434,16 @@ static bool is_left(struct followed_log *l)
 		close(fd);
 		fd = open_name(l, l->base, O_PATH);
 	}
-	is_other = fd < 0 ? errno == ENOENT
-			  : fstat(fd, &st) == 0 && !is_at(&l->at, &st);
+	is_other =
+		fd < 0 ? errno == ENOENT
+		       : fstat(fd, &st) == 0 && !is_inode_of_place(&l->at, &st);
 	if (fd >= 0)
 		close(fd);
 	return is_other;
 }
 
-/* At its end: is it over, or may more come? */
-static int at_end(struct event_follower *f, struct followed_log *l)
+/* The end of the file is reached: go on to the next file, or wait for more lines. */
+static int handle_end_of_file(struct event_follower *f, struct followed_log *l)
 {
 	int64_t now = clock_now_ns();
 	int rc = 0;
@@ -450,7 +457,7 @@ static int at_end(struct event_follower *f, struct followed_log *l)
 		return 0;
 	}
 	if (!l->is_rotated) {
-		l->is_rotated = is_left(l);
+		l->is_rotated = was_file_renamed(l);
 		l->quiet_ns = now;
 	} else if (now - l->quiet_ns >= GRACE_NS) {
 		ssize_t n =
@@ -463,8 +470,9 @@ static int at_end(struct event_follower *f, struct followed_log *l)
 	return rc;
 }
 
-/* Copied and cut: it may be as long again as it was, so its beginning counts, too. */
-static bool is_cut(const struct followed_log *l, struct stat *st)
+/* Was the file copied and truncated? It may have grown to its old length again, so compare its
+ * first bytes too. */
+static bool was_file_truncated(const struct followed_log *l, struct stat *st)
 {
 	return fstat(l->fd, st) == 0 &&
 	       ((uint64_t)st->st_size < l->at.offset ||
@@ -479,7 +487,7 @@ static ssize_t read_plain(struct event_follower *f, struct followed_log *l,
 	ssize_t n;
 	int rc = 0;
 
-	if (is_cut(l, &st)) {
+	if (was_file_truncated(l, &st)) {
 		begin_file(f, l, &st);
 		return 0;
 	}
@@ -491,7 +499,7 @@ static ssize_t read_plain(struct event_follower *f, struct followed_log *l,
 		rc = cut_lines(f, l, f->chunk, (size_t)n, false);
 	}
 	if (rc == 0 && l->at.offset == before)
-		rc = at_end(f, l);
+		rc = handle_end_of_file(f, l);
 	else
 		l->quiet_ns = 0;
 	if (rc < 0)
@@ -518,6 +526,6 @@ ssize_t followed_log_read(struct event_follower *f, struct followed_log *l,
 		return read_plain(f, l, err);
 	n = read_gz(f, l, err);
 	if (n == 0)
-		n = at_end(f, l);
+		n = handle_end_of_file(f, l);
 	return n;
 }

@@ -8,7 +8,7 @@
 #include "profiler/follow/train_line.h"
 
 #define LOGS_MAX 4096u
-#define POD_LOGS_ALL_MAX (LOGS_MAX - 256u) /* of all pods together */
+#define POD_LOGS_ALL_MAX (LOGS_MAX - 256u) /* followed logs of all pods */
 #define READ_CHUNK (256u << 10)
 
 struct follow_config {
@@ -31,20 +31,23 @@ struct event_follower {
 	const char *node;
 	struct event_spool *spools[SPOOLS];
 	struct deliverer *deliverer;
-	struct train_line *train; /* NULL: no pattern */
+	/* pattern of a first training step; NULL: none */
+	struct train_line *train;
 	struct followed_log *logs;
-	int pods_fd, events_fd;     /* -1: not there (yet) */
+	int pods_fd, events_fd;     /* -1: the folder does not exist (yet) */
 	int64_t own_attempt;        /* --attempt; STAGE_NONE */
-	char *chunk;                /* READ_CHUNK */
-	struct buf plain;           /* a line without colours */
+	char *chunk;                /* buffer of READ_CHUNK bytes */
+	struct buf plain;           /* current line without colours */
 	struct buf pending[SPOOLS]; /* lines that are not in a spool yet */
 	struct allowance allowance;
-	bool is_others_told; /* that files beside pods' are too many */
-	bool is_dirty;       /* places changed since they were saved */
-	bool wants_commit;   /* before the next line is read */
-	bool has_moved;      /* to another file, which is not read yet */
-	bool is_full;        /* the spool is */
-	bool is_first; /* no places were saved before: what is old is left */
+	/* it was logged that too many files without a pod exist */
+	bool is_others_told;
+	bool is_dirty;     /* places changed since they were saved */
+	bool wants_commit; /* save places before the next line is read */
+	/* a log went on to another file, which was not read yet */
+	bool has_moved;
+	bool is_full;  /* the spool is full */
+	bool is_first; /* no places were saved before: skip old lines */
 	unsigned int scan;
 	struct follow_stats stats;
 };
@@ -58,7 +61,7 @@ extern const struct log_kind log_kind_pod, log_kind_own, log_kind_file;
 
 /* follow_scan.c: which logs there are */
 void follow_scan(struct event_follower *f, char **files);
-/* NULL: there is no memory, or there are too many; that is told. */
+/* Find or add a log. NULL: memory is short or there are too many logs; logged. */
 struct followed_log *follow_find(struct event_follower *f,
 				 const struct log_kind *kind,
 				 const char *folder, const char *base);
@@ -68,10 +71,10 @@ struct follow_stdin;
 int follow_stdin_new(struct event_follower *f, struct follow_stdin **ret,
 		     struct error *err) MUST_CHECK;
 void follow_stdin_free(struct follow_stdin *s); /* NULL is allowed */
-/* Read what is there.  1: more may come; 0: that was its end. */
+/* Read the available input. 1: more may come; 0: end of the input. */
 int follow_stdin_read(struct follow_stdin *s, struct error *err) MUST_CHECK;
 
-/* follow_places.c: positions over a restart */
+/* follow_places.c: positions that survive a restart */
 int follow_load(struct event_follower *f, struct error *err) MUST_CHECK;
 int follow_save(struct event_follower *f, struct error *err) MUST_CHECK;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bootseer-events: follows the logs of a node, and sends what they say of starts.
+ * bootseer-events: follows the logs of a node, and sends the stage events in them to the service.
  * One thread reads, one sends; between them is the spool on disk.
  */
 #include <errno.h>
@@ -25,10 +25,12 @@
 #define EXIT_USAGE 2
 #define SCAN_NS NS_PER_S
 #define COMMIT_NS NS_PER_S
-#define SAVE_NS (10 * NS_PER_S) /* of places alone */
+/* between saves of places when there are no events */
+#define SAVE_NS (10 * NS_PER_S)
 #define PENDING_WANTED (64u << 10)
 #define PAUSE_MS 200
-#define PAUSE_FILES_MS 25 /* the time of the reading may be the event's */
+/* shorter, because an event without a time gets the time of reading */
+#define PAUSE_FILES_MS 25
 #define REQUEST_MS 10000
 #define ONCE_NS (60 * NS_PER_S)
 #define DESCRIPTORS_BESIDE 64
@@ -177,14 +179,14 @@ static const struct option_program program = {
 
 struct follow_run {
 	struct event_follower f;
-	struct follow_stdin *input; /* NULL: not, or at its end */
+	struct follow_stdin *input; /* NULL: not read, or at its end */
 	struct service_client *client;
-	struct pod_watch *pods; /* NULL: nobody is asked about pods */
+	struct pod_watch *pods; /* NULL: --pod-status is not set */
 	char **files;
 	int signals, lock;
 	int64_t scan_ns, commit_ns, save_ns, refill_ns, tokens;
 	bool is_ending, has_files;
-	bool is_draining; /* a file that was rotated may get more lines yet */
+	bool is_draining; /* a rotated file may still get lines */
 };
 
 static size_t pending_bytes(const struct event_follower *f)
@@ -220,7 +222,7 @@ static uint64_t spooled_bytes(const struct event_follower *f)
 	return n;
 }
 
-/* Events to the spools, then the places behind them. */
+/* Write pending events to the spools, then save the places behind them. */
 static int commit_events(struct follow_run *r, bool is_end, struct error *err)
 {
 	struct event_follower *f = &r->f;
@@ -265,7 +267,7 @@ static void refill_allowance(struct follow_run *r, int64_t now)
 	r->tokens = r->tokens + more > most ? most : r->tokens + more;
 }
 
-/* Read one chunk of each log, so that none is kept waiting by another. */
+/* Read one chunk of each log in turn, so that no log delays the others. */
 static int read_logs(struct follow_run *r, bool *ret_more, struct error *err)
 {
 	struct event_follower *f = &r->f;
@@ -349,7 +351,7 @@ static int follow_step(struct follow_run *r, bool *ret_more, struct error *err)
 	return rc;
 }
 
-/* All was read: is it with the service, too? */
+/* At the end of the input, wait until all events have been sent to the service. */
 static int wait_sent(struct follow_run *r, struct error *err)
 {
 	int64_t until = clock_now_ns() + ONCE_NS;
@@ -409,7 +411,7 @@ static void log_stats(const struct follow_run *r)
 		 (unsigned long long)spooled_bytes(&r->f));
 }
 
-/* Raise the limit of descriptors: each log has one. */
+/* Raise the limit of file descriptors, since each log needs one. */
 static void raise_descriptors(void)
 {
 	rlim_t want = LOGS_MAX + DESCRIPTORS_BESIDE;
@@ -421,7 +423,8 @@ static void raise_descriptors(void)
 	(void)setrlimit(RLIMIT_NOFILE, &l);
 }
 
-/* Two that follow the same logs would overwrite each other's places. */
+/* Lock the state folder: two processes that follow the same logs would overwrite each other's
+ * places. */
 static int lock_state(const char *dir, struct error *err)
 {
 	AUTO_FREE char *path = fs_join(dir, "lock");

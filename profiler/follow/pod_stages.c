@@ -9,15 +9,15 @@
 #include "common/crc32c.h"
 #include "common/json.h"
 
-/* Facts that events of a pod have in common. */
+/* Values that all events of a pod have in common. */
 struct pod_facts {
 	const json_t *meta, *status;
 	char job[STAGE_JOB_MAX + 1];
 	int64_t attempt, rank;
-	uint64_t place; /* that its ids are made of */
+	uint64_t place; /* number that its event ids are derived from */
 };
 
-/* "2026-11-23T10:00:00Z"; STAGE_NONE where there is none. */
+/* Read a time such as "2026-11-23T10:00:00Z"; STAGE_NONE: there is none. */
 static int64_t time_of(const json_t *o, const char *key)
 {
 	const char *s = json_text_of(o, key);
@@ -61,7 +61,7 @@ static int64_t count_of(const json_t *spec, const char *name)
 							   : STAGE_NONE;
 }
 
-/* Does it name a job, and is it of this node? */
+/* Read a pod. False: it names no job, or is on another node. */
 static bool read_pod(const json_t *pod, const char *node, struct pod_facts *ret)
 {
 	const json_t *spec = json_object_get(pod, "spec");
@@ -85,7 +85,7 @@ static bool read_pod(const json_t *pod, const char *node, struct pod_facts *ret)
 	return stage_is_job(stage_text(ret->job));
 }
 
-/* Say an event of the pod, if its time is known. */
+/* Pass an event of the pod to `each`, if its time is known. */
 static int say_event(const struct pod_facts *p, const char *stage,
 		     enum stage_ev ev, int64_t ts_ns,
 		     int (*each)(void *arg, const struct stage_event *e),
@@ -100,8 +100,8 @@ static int say_event(const struct pod_facts *p, const char *stage,
 	e.job = stage_text(p->job);
 	e.attempt = p->attempt;
 	e.rank = p->rank;
-	/* Without its time: a sandbox that is made again moves the condition's, and what
-	 * was said first stands. */
+	/* The id does not depend on the time. A sandbox that is made again changes the condition's
+	 * time; the event with the first time is kept. */
 	e.ts_ns = 0;
 	e.id = stage_event_make_id(&e, p->place);
 	e.ts_ns = ts_ns;
@@ -115,7 +115,8 @@ static int say_stage(const struct pod_facts *p, const char *stage,
 {
 	int rc = say_event(p, stage, STAGE_BEGIN, begin, each, arg);
 
-	/* Times are of several machines, and of whole seconds. */
+	/* Times come from several machines and are in whole seconds, so the end may seem to be
+	 * before the begin. */
 	if (end != STAGE_NONE && end < begin)
 		end = begin;
 	return rc == 0 && begin != STAGE_NONE
@@ -158,7 +159,7 @@ int pod_stages_read(const void *json, size_t len, const char *node,
 	if (rc < 0)
 		return rc;
 	items = json_object_get(root, "items");
-	/* A kubelet without pods says null. */
+	/* A kubelet without pods returns null. */
 	if (!json_is_array(items) && !json_is_null(items))
 		rc = error_set(err, EINVAL,
 			       "list of pods: it has no 'items'; the kubelet's "

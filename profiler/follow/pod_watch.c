@@ -19,8 +19,8 @@
 #define ASK_S 10
 #define TIMEOUT_MS 10000u
 #define TOKEN_MAX 8192
-#define SAID_MAX \
-	65536u /* events that are remembered; then all are said again */
+/* events remembered as sent; when full, all are forgotten and sent again */
+#define SAID_MAX 65536u
 
 static const struct http_cures cures = {
 	.plain = "--pod-status with an http:// address",
@@ -36,10 +36,10 @@ struct pod_said {
 
 struct pod_watch {
 	struct pod_watch_config cfg;
-	struct http *http; /* NULL: it is a file */
+	struct http *http; /* NULL: the list is read from a file */
 	struct stage_emitter *to;
 	struct pod_said *said;
-	bool is_told; /* why it is not known */
+	bool is_told; /* the reason why the list is not available was logged */
 	struct periodic *thread;
 };
 
@@ -78,7 +78,7 @@ int pod_watch_new(const struct pod_watch_config *cfg, struct pod_watch **ret,
 	return 0;
 }
 
-static void forget_said(struct pod_watch *w)
+static void forget_sent_events(struct pod_watch *w)
 {
 	struct pod_said *s, *next;
 
@@ -127,7 +127,7 @@ static int ask_url(struct pod_watch *w, struct buf *ret, struct error *err)
 	return rc;
 }
 
-static int say_new(void *arg, const struct stage_event *e)
+static int emit_new_event(void *arg, const struct stage_event *e)
 {
 	struct pod_watch *w = arg;
 	struct pod_said *s;
@@ -136,8 +136,8 @@ static int say_new(void *arg, const struct stage_event *e)
 	if (s)
 		return 0;
 	if (HASH_COUNT(w->said) >= SAID_MAX)
-		forget_said(w);
-	/* The event is said again at the next asking. */
+		forget_sent_events(w);
+	/* Not remembered, so the event is emitted again in the next round. */
 	if (!stage_emit(w->to, e))
 		return 0;
 	s = calloc(1, sizeof(*s));
@@ -166,7 +166,7 @@ int pod_watch_once(struct pod_watch *w, struct error *err)
 					    err);
 	if (rc == 0)
 		rc = pod_stages_read(text.data ? text.data : "", text.len,
-				     w->cfg.node, say_new, w, err);
+				     w->cfg.node, emit_new_event, w, err);
 	return error_wrap(err, rc, "--pod-status '%s'", w->cfg.from);
 }
 
@@ -199,7 +199,7 @@ void pod_watch_free(struct pod_watch *w)
 	if (!w)
 		return;
 	periodic_stop(w->thread);
-	forget_said(w);
+	forget_sent_events(w);
 	stage_emitter_free(w->to);
 	http_free(w->http);
 	free(w);

@@ -12,15 +12,16 @@
 #include "common/fs.h"
 #include "common/mutex.h"
 
-#define NAME_LEN 16 /* hex digits: names sort as they came */
+/* hex digits, so that names sort in the order of creation */
+#define NAME_LEN 16
 
 struct event_spool {
 	int dir_fd;
 	uint64_t max;
-	pthread_mutex_t lock; /* protects the rest */
+	pthread_mutex_t lock; /* protects the members below */
 	uint64_t bytes;
-	/* Batches [first, next) are there, some of them sent; `open` is next - 1 or
-	 * none, and still written to. */
+	/* Numbers of the batches on disk: [first, next), some already sent. The open batch, if any,
+	 * is next - 1. */
 	uint64_t first, next;
 	int open_fd; /* -1: none */
 	uint64_t open_bytes;
@@ -40,9 +41,8 @@ static bool parse_name(const char *name, uint64_t *ret)
 	return true;
 }
 
-/* Take stock of batches that are there already; sealed, as the last may end within a
- * line. */
-static int take_stock(struct event_spool *s, struct error *err)
+/* Count the existing batches. None is reopened, because the last may end within a line. */
+static int count_old_batches(struct event_spool *s, struct error *err)
 {
 	int fd = openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -86,7 +86,7 @@ int event_spool_open(const char *dir, uint64_t max, struct event_spool **ret,
 	if (rc == 0) {
 		s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		rc = s->dir_fd < 0 ? error_errno(err, errno, "'%s'", dir)
-				   : take_stock(s, err);
+				   : count_old_batches(s, err);
 	}
 	if (rc < 0) {
 		event_spool_close(s);
@@ -128,13 +128,13 @@ static int open_batch(struct event_spool *s, struct error *err)
 	if (s->open_fd < 0)
 		return error_errno(err, errno, "spool");
 	s->next++;
-	/* Its name must last as its lines do. */
+	/* Sync the folder: after a crash the file must exist, not only its data. */
 	if (fsync(s->dir_fd) < 0)
 		return error_errno(err, errno, "spool");
 	return 0;
 }
 
-/* Lock held.  All of it, or what was there before. */
+/* Append lines to the open batch; after a failure the batch is as before. Lock held. */
 static int put_lines(struct event_spool *s, const char *data, size_t len,
 		     struct error *err)
 {
@@ -157,7 +157,7 @@ static int put_lines(struct event_spool *s, const char *data, size_t len,
 	return 0;
 }
 
-/* The most whole lines that one batch takes. */
+/* Bytes of the whole lines that fit into one batch. */
 static size_t cut_batch(const struct buf *lines, size_t at)
 {
 	size_t n = lines->len - at;
@@ -194,7 +194,7 @@ void event_spool_seal(struct event_spool *s)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Lock held.  Is there a batch that nobody writes to? */
+/* Find the first batch that is not open any more; false: none. Lock held. */
 static bool next_sealed(struct event_spool *s)
 {
 	struct stat st;

@@ -7,7 +7,8 @@
 #include <pcre2.h>
 
 #define PATTERN_MAX 1024
-#define STEPS_MAX 10000 /* some ms; real lines take hundreds */
+/* steps of matching, some ms; real lines take hundreds */
+#define STEPS_MAX 10000
 #define DEPTH_MAX 1000
 #define HEAP_KIB 1024
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The line of a job's log that shows that training has begun. */
+/* Recognises the line of a job's log that shows that training has begun. */
 #ifndef BOOTSEER_PROFILER_FOLLOW_TRAIN_LINE_H
 #define BOOTSEER_PROFILER_FOLLOW_TRAIN_LINE_H
 
@@ -11,12 +11,12 @@
 
 struct train_line;
 
-/* `pattern` is a regular expression (PCRE2).  -EINVAL: it is none. */
+/* Compile `pattern`, a regular expression (PCRE2). -EINVAL: it is not valid. */
 int train_line_new(const char *pattern, struct train_line **ret,
 		   struct error *err) MUST_CHECK;
 void train_line_free(struct train_line *t); /* NULL is allowed */
 
-/* Bounded in time and memory, whatever the line is; what takes longer is no match. */
+/* Does the line match? Time and memory are bounded; a line that takes longer is no match. */
 bool train_line_is(const struct train_line *t, const char *line, size_t len);
 
 #endif

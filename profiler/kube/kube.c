@@ -22,7 +22,8 @@
 #define TIMEOUT_MS 20000u /* of one try */
 #define CONNECT_MS 5000u
 #define TRIES 5
-#define WISH_MAX_MS UINT64_C(30000) /* of a server's Retry-After */
+/* longest Retry-After of a server that is obeyed */
+#define WISH_MAX_MS UINT64_C(30000)
 #define VALUES_MAX (1u << 20)
 #define NAME_MAX_LEN 253
 #define REASON_MAX 200
@@ -41,16 +42,16 @@ static const struct http_cures cures = {
 struct kube {
 	struct http *http;
 	char *server;
-	struct buf authorization; /* a header, or empty */
+	struct buf authorization; /* the Authorization header; empty: none */
 	char *token_file;
 	int64_t deadline_ns, date_ms;
-	int ca, cert, key; /* memory files that the client of HTTP reads; -1 */
+	int ca, cert, key; /* files in memory for the HTTP client; -1: none */
 };
 
 /* ---------------------------------------------------------------------- open --- */
 
-/* The client of HTTP reads certificates from files; one in memory is nobody else's, and ends
- * with this process. */
+/* Put a PEM text into a file in memory: the HTTP client reads certificates from files, and a file
+ * in memory is visible to no other user and ends with this process. */
 static int keep_pem(const char *pem, int *fd, struct error *err)
 {
 	size_t len = strlen(pem);
@@ -118,7 +119,8 @@ static int open_http(struct kube *k, const struct kube_config *cfg,
 	return http_new(&http, &k->http, err);
 }
 
-/* A header of a token, which must not bring a second header with it. */
+/* Make the header for a token. Refuses a token with a line break, which would add a second
+ * header. */
 static int make_header(const char *token, size_t len, struct buf *ret,
 		       struct error *err)
 {
@@ -200,7 +202,7 @@ static const struct http_refusal refusals[] = {
 	{ 504, EBUSY, "" },
 };
 
-/* The server's words (a Status), printable. */
+/* Set the error from the server's answer (a Status object), with only printable characters. */
 static int status_error(const struct kube *k, const struct http_response *r,
 			struct error *err)
 {

@@ -18,7 +18,7 @@
 #define SECONDS_MAX 86400
 #define HOLDER_SHOWN 128
 
-/* The server's clock, or before its first answer this machine's. */
+/* The server's time; before its first answer, this machine's time. */
 static int64_t now_of(const struct kube *k)
 {
 	int64_t ms = kube_date_ms(k);
@@ -35,7 +35,7 @@ static bool format_time(int64_t ms, char out[40])
 	       strftime(out, 40, "%Y-%m-%dT%H:%M:%S.000000Z", &tm) > 0;
 }
 
-/* "2026-11-29T20:42:50.000000Z"; -1: it is none. */
+/* Read a time such as "2026-11-29T20:42:50.000000Z"; -1: invalid. */
 static int64_t read_time(const char *text)
 {
 	struct tm tm = { .tm_year = 0 };
@@ -61,7 +61,7 @@ bool kube_lease_is_held(const json_t *lease, int64_t now_ms)
 	return now_ms < renewed_ms + 1000 * json_integer_value(seconds);
 }
 
-/* `version` is NULL for one that is made; without `holder` it is nobody's. */
+/* Make a Lease object. `version` NULL: for a new one; `holder` NULL: held by nobody. */
 static json_t *make_lease(const char *holder, const char *version,
 			  int64_t now_ms)
 {
@@ -112,7 +112,7 @@ static int refuse_busy(const json_t *lease, struct error *err)
 			 KUBE_LEASE_NAMESPACE);
 }
 
-/* Take the one that is there.  1: it has changed, or gone, meanwhile. */
+/* Take over the existing Lease. Returns 1: it was changed or deleted at the same time. */
 static int take_over(struct kube *k, const char *holder, struct error *err)
 {
 	AUTO_JSON *lease = NULL;
@@ -124,7 +124,7 @@ static int take_over(struct kube *k, const char *holder, struct error *err)
 	if (rc < 0)
 		return rc;
 	meta = json_object_get(lease, "metadata");
-	/* An answer was lost. */
+	/* This caller holds it already: the answer to an earlier try was lost. */
 	if (strcmp(json_text_of(json_object_get(lease, "spec"),
 				"holderIdentity"),
 		   holder) == 0)
@@ -142,7 +142,8 @@ int kube_lease_take(struct kube *k, const char *holder, struct error *err)
 {
 	int rc = 1;
 
-	/* The server's clock is wanted, which each answer has, so that it is asked first. */
+	/* Try the existing Lease first: any answer tells the server's time, which a new Lease
+	 * needs. */
 	for (int i = 0; rc == 1 && i < TRIES; i++) {
 		rc = take_over(k, holder, err);
 		if (rc != 1)

@@ -9,7 +9,8 @@
 #include "net/service_client.h"
 #include "profiler/kube/kube.h"
 
-/* `more` says where the page begins, and then where the next one does; NULL: nowhere. */
+/* Read one page. `more` is the token where the page begins, and then that of the next page; NULL:
+ * the first page; none follows. */
 static int read_page(struct kube *k, const char *path, unsigned int page,
 		     char **more, kube_item_fn *fn, void *arg,
 		     struct error *err)

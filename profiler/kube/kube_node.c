@@ -135,7 +135,7 @@ void kube_record_read(const char *record, const char *member, char *out,
 
 /* --------------------------------------------------------------------- patch --- */
 
-/* All taints but ours: a merge patch replaces the whole list. */
+/* Copy all taints except ours: a merge patch replaces the whole list. */
 static json_t *copy_taints(const json_t *node)
 {
 	json_t *ret = json_array(), *t;
@@ -151,7 +151,7 @@ static json_t *copy_taints(const json_t *node)
 	return ret;
 }
 
-/* `record` and `spec` are taken over; a record of JSON's null takes it away. */
+/* Make a patch; takes `record` and `spec`. A JSON null as record removes the annotation. */
 static json_t *make_patch(const json_t *node, json_t *record, json_t *spec)
 {
 	const char *version = json_text_of(json_object_get(node, "metadata"),
@@ -187,7 +187,8 @@ json_t *kube_node_give_back(const json_t *node)
 		json_decref(spec);
 		return NULL;
 	}
-	/* A cordon without our record is somebody's decision. */
+	/* Undo the cordon only if our record says that we made it: otherwise it is a decision of
+	 * the operator. */
 	if (n.record && was_cordoned(n.record))
 		(void)json_object_set_new(spec, "unschedulable", json_null());
 	if (n.is_tainted)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sessions that follow one another because the one before failed. */
+/* Finds chains of sessions, in which each is a retry of the one before that failed. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "profiler/ops/ops_priv.h"
 
-/* Attempts that end alike teach nothing new after so many. */
+/* After so many attempts with the same end, further ones teach nothing new. */
 #define ALIKE_ENOUGH 3
 
-/* Values of one kind, for their spread. */
+/* A growing array of values, to compute their spread. */
 struct ops_values {
 	double *v;
 	size_t n, cap;
@@ -37,7 +37,7 @@ static bool is_retry(const struct ops_session *before,
 	if (strcmp(before->user, s->user) != 0 ||
 	    strcmp(before->name, s->name) != 0)
 		return false;
-	/* Tasks of one array have one name, and no order. */
+	/* Tasks of an array share a name, but are no retries of each other. */
 	if ((strchr(before->job, '_') || strchr(s->job, '_')) &&
 	    !is_same_job(before, s))
 		return false;
@@ -45,13 +45,14 @@ static bool is_retry(const struct ops_session *before,
 	       s->begin_s - before->end_s <= OPS_GAP_MAX_S;
 }
 
-static bool ended_alike(const struct ops_session *a,
-			const struct ops_session *b)
+static bool have_same_end(const struct ops_session *a,
+			  const struct ops_session *b)
 {
 	return strcmp(a->state, b->state) == 0 && strcmp(a->exit, b->exit) == 0;
 }
 
-/* The longest run of attempts that ended alike, and what those past the third held. */
+/* Find the longest run of attempts with the same end, and the time that those past the third
+ * took. */
 static void find_alike(const struct ops_set *s, const struct ops_rule *r,
 		       struct ops_chain *c)
 {
@@ -65,7 +66,7 @@ static void find_alike(const struct ops_set *s, const struct ops_rule *r,
 			n = 0;
 			continue;
 		}
-		if (n == 0 || !ended_alike(v, v - 1)) {
+		if (n == 0 || !have_same_end(v, v - 1)) {
 			n = 0;
 			node_s = gpu_s = 0;
 		}
@@ -82,7 +83,7 @@ static void find_alike(const struct ops_set *s, const struct ops_rule *r,
 	}
 }
 
-/* Fill in a chain's outcome, and what its tries that did not train held. */
+/* Fill in a chain's outcome, and the node time of its attempts that did not train. */
 static void judge_chain(const struct ops_set *s, const struct ops_rule *r,
 			struct ops_chain *c)
 {
@@ -128,14 +129,16 @@ static int add_chain(struct ops_chains *c, size_t *cap,
 	return 0;
 }
 
-/* Index 0: the scheduler's retries; 1: others. */
+/* Add a chain's gaps and down times. Index 0: retries by the scheduler; 1: all others. */
 static int measure_chain(const struct ops_set *s, const struct ops_rule *r,
 			 const struct ops_chain *c, struct ops_values gaps[2],
 			 struct ops_values downs[2], struct error *err)
 {
 	const struct ops_session *v = &s->sessions[c->first];
-	bool by_others = false; /* since the attempt `from` */
-	size_t from = 0;        /* that trained last, or the first one */
+	/* a retry since `from` was not the scheduler's */
+	bool by_others = false;
+	/* the last attempt that trained; the first one if none did */
+	size_t from = 0;
 	int rc = 0;
 
 	for (size_t i = 1; rc == 0 && i < c->n; i++) {

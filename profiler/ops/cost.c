@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The mean time between failures and what saves cost beside lost work. */
+/* The mean time between failures, and the cost of saves compared with that of lost work. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/compare.h"
 #include "profiler/ops/ops_priv.h"
 
-/* More failures than these are as good as normally distributed. */
+/* For more failures, the normal distribution is a good approximation. */
 #define EXACT_MAX 1000
 #define NORMAL_95 1.959964
 
-/* Between the two values that are nearest. */
+/* The quantile `p` of sorted `v`, interpolated between the two nearest values. */
 static double find_quantile(const double *v, size_t n, double p)
 {
 	double at = p * (double)(n - 1);
@@ -32,7 +32,7 @@ struct ops_spread ops_spread_of(double *v, size_t n)
 				    .max = v[n - 1] };
 }
 
-/* The chance of `n` events or fewer where `mean` are expected. */
+/* The probability of at most `n` events where `mean` are expected. */
 static double poisson_below(size_t n, double mean)
 {
 	double sum = 0;
@@ -43,7 +43,8 @@ static double poisson_below(size_t n, double mean)
 	return sum;
 }
 
-/* The mean with which `n` events or fewer have the chance `p`: it falls as the mean grows. */
+/* The mean for which at most `n` events have the probability `p`, by bisection: the probability
+ * falls as the mean grows. */
 static double poisson_mean(size_t n, double p)
 {
 	double low = 1e-9, high = 2 * (double)n + 40;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nodes that sessions of many nodes ran without, and whether others held them meanwhile. */
+/* Finds nodes that large sessions ran without, and whether other sessions used them at that
+ * time. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "profiler/ops/ops_priv.h"
 
-/* Large sessions as they began, each with the latest end so far, which tells where a search
- * for those that overlap may stop. */
+/* Large sessions in the order of their begins. latest_s[i] is the latest end up to session i, which
+ * tells where a search for overlapping sessions may stop. */
 struct large {
 	const struct ops_session **v;
 	int64_t *latest_s;
@@ -41,7 +42,7 @@ static int find_large(const struct ops_set *s, const struct ops_rule *r,
 	return 0;
 }
 
-/* The index of the first large session that begins at `at_s` or later. */
+/* Index of the first large session that begins at `at_s` or later. */
 static size_t find_after(const struct large *l, int64_t at_s)
 {
 	size_t low = 0, high = l->n;
@@ -116,7 +117,7 @@ static void fill_exclusions(const struct ops_set *s, const struct large *l,
 					     s->places[s->sessions[i].first],
 					     s->sessions[i].begin_s,
 					     s->sessions[i].end_s);
-	/* Two sessions that share a node hold it once. */
+	/* Two sessions may share a node: bound the sum. */
 	for (size_t i = 0; i < e->n; i++)
 		if (e->v[i].held_s > e->v[i].excluded_s)
 			e->v[i].held_s = e->v[i].excluded_s;
@@ -183,7 +184,7 @@ static int by_outage_node(const void *x, const void *y)
 	return strcmp((*a)->node, (*b)->node);
 }
 
-/* Outages by their node's name; the array is the caller's.  NULL: no memory. */
+/* Sort the outages by node name; the caller frees the array. NULL: memory is short. */
 static const struct ops_outage **sort_outages(const struct ops_set *s)
 {
 	const struct ops_outage **v =
@@ -202,7 +203,7 @@ static double shorter_of(double a, double b)
 	return a < b ? a : b;
 }
 
-/* `v` are n outages of nodes, sorted. */
+/* Add to `x` the time of its node's outages. `v`: all n outages, sorted by node. */
 static void add_node_outages(const struct ops_set *s, const struct large *l,
 			     const struct ops_outage **v, size_t n,
 			     struct ops_exclusion *x)
@@ -227,7 +228,7 @@ static void add_node_outages(const struct ops_set *s, const struct large *l,
 		else
 			x->away_s += t;
 	}
-	/* Outages may overlap, as those of two logs do. */
+	/* Outages may overlap (from two logs, say): bound the sums. */
 	x->cordoned_s = shorter_of(x->cordoned_s, x->excluded_s);
 	x->away_s = shorter_of(x->away_s, x->excluded_s);
 }

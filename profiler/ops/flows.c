@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The bytes that each node wrote in a save, and how long that took. */
+/* Sums up the bytes that each node wrote in a save, and the time it took. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profiler/ops/ops_priv.h"
 
-/* Nodes that write little wait for the others: how long they take says little. */
-#define WRITES_MUCH 0.5 /* of the nodes' mean */
+/* Times of nodes that write little mean nothing: these wait for the others. */
+#define WRITES_MUCH 0.5 /* share of the nodes' mean bytes */
 
 static int by_node(const void *x, const void *y)
 {
@@ -16,7 +16,7 @@ static int by_node(const void *x, const void *y)
 
 	if (c == 0)
 		c = strcmp(a->id, b->id);
-	/* The fuller copy comes first, where two servers have the series. */
+	/* If two servers have the series, put the copy with more samples first. */
 	return c ? c : (a->samples < b->samples) - (a->samples > b->samples);
 }
 
@@ -35,7 +35,7 @@ static size_t drop_copies(struct ops_flow *v, size_t n)
 	return left;
 }
 
-/* A node's flow is the sum of its mounts', as long as the largest of these. */
+/* Add up the flows of a node's mounts, as one flow with the length of its longest. */
 static size_t sum_nodes(struct ops_flow *v, size_t n)
 {
 	size_t nodes = 0;
@@ -61,7 +61,8 @@ static size_t sum_nodes(struct ops_flow *v, size_t n)
 	return nodes;
 }
 
-/* Begin, end and length are the means of nodes that wrote `least` bytes. */
+/* Set the burst's begin, end and length to the means of the nodes that wrote at least `least`
+ * bytes. */
 static void time_burst(const struct ops_flow *v, size_t n, double least,
 		       double *values, struct ops_burst *b)
 {

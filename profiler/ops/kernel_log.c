@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lines of the kernel's log in which NVIDIA's driver tells of an error (XID). */
+/* Reads lines of the kernel's log in which NVIDIA's driver reports an error (XID). */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define XID "NVRM: Xid ("
 #define CODE_MAX 100000u
 
-/* "2025-10-20T12:00:00+0900", with or without parts of a second. */
+/* Read a time such as "2025-10-20T12:00:00+0900", with or without a fraction of a second. */
 static bool read_time(const char *text, double *ret)
 {
 	struct tm tm = { .tm_year = 0 };
@@ -24,12 +24,12 @@ static bool read_time(const char *text, double *ret)
 	rest = rest ? strptime(rest, "%z", &tm) : NULL;
 	if (!rest || *rest != ' ')
 		return false;
-	offset_s = tm.tm_gmtoff; /* timegm() takes it away */
+	offset_s = tm.tm_gmtoff; /* saved, because timegm() resets it */
 	*ret = (double)(timegm(&tm) - offset_s);
 	return true;
 }
 
-/* "(PCI:0000:4b:00): 79, ..." */
+/* Read the code 79 of "(PCI:0000:4b:00): 79, ..." */
 static bool read_code(const char *text, uint32_t *ret)
 {
 	const char *code = strstr(text, "): ");
@@ -58,15 +58,17 @@ int ops_read_kernel_line(const char *line, struct ops_kernel_error *ret,
 
 	if (!text)
 		return 0;
-	/* The kernel's own time, of messages that have both. */
+	/* Skip the kernel's own time stamp in brackets. */
 	if (*text == '[' && strchr(text, ']'))
 		text = strchr(text, ']') + 1 + (strchr(text, ']')[1] == ' ');
-	/* Names of programs stand in other messages, and in this one behind its code. */
+	/* The message must begin with the XID: other messages may contain the text, and this one
+	 * names a program behind its code. */
 	if (strncmp(text, XID, strlen(XID)) != 0)
 		return 0;
 	if (host >= said || !read_time(line, &ret->at_s))
 		return refuse_xid(err);
-	/* Another program's line has its name before that, and may say anything. */
+	/* The line is written by another program, not the kernel, and may say anything: ignore
+	 * it. */
 	if (memchr(host + 1, ' ', (size_t)(said - host - 1)))
 		return 0;
 	if (!read_code(text, &ret->xid) ||

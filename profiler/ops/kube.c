@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Objects of Kubernetes, passed on by kind: pods to kube_jobs.c, nodes and events to
- * kube_marks.c. */
+/* Passes Kubernetes objects on by kind: pods to kube_jobs.c, nodes and events to kube_marks.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +52,8 @@ int ops_kube_add(struct ops_kube *k, const char *kind, const json_t *object,
 
 	if (!json_is_array(items))
 		return add_object(k, *own ? own : kind, object, err);
-	/* Items of a "PodList" have no kind of their own; those of a "List" have. */
+	/* Items of a "PodList" have no kind: it is the list's without "List". Items of a plain
+	 * "List" have one. */
 	if (n > 4 && n < sizeof(of) && strcmp(own + n - 4, "List") == 0)
 		memcpy(of, own, n - 4);
 	json_array_foreach(items, i, one)

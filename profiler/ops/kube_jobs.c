@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tries of jobs, by the pods of Kubernetes. */
+/* Derives tries of jobs from Kubernetes pods. */
 #include "profiler/ops/kube_jobs.h"
 
 #include <errno.h>
@@ -13,16 +13,16 @@
 
 /* ----------------------------------------------------------------------- pod --- */
 
-/* A pod, as far as a try needs it.  Texts are the object's. */
+/* The values needed of a pod; texts are borrowed from the JSON object. */
 struct pod {
 	const char *space, *name, *uid, *node;
 	const char *owner, *owner_uid, *replica;
 	const json_t *status;
-	const char *container; /* whose runs are the pod's */
+	const char *container; /* the container whose runs count as the pod's */
 	uint32_t gpus;
 };
 
-/* Kinds whose pods are there as long as the cluster is. */
+/* Is it a kind of owner whose pods run permanently, so that they are no jobs? */
 static bool is_service(const char *kind)
 {
 	static const char *const kinds[] = { "DaemonSet", "ReplicaSet",
@@ -35,7 +35,7 @@ static bool is_service(const char *kind)
 	return false;
 }
 
-/* "nvidia.com/gpu": "8", of any vendor. */
+/* Count the GPUs of any vendor in a container's limits, such as "nvidia.com/gpu": "8". */
 static uint32_t count_gpus(const json_t *container)
 {
 	const json_t *limits =
@@ -55,7 +55,7 @@ static uint32_t count_gpus(const json_t *container)
 	return n <= GPUS_OF_A_POD_MAX ? (uint32_t)n : 0;
 }
 
-/* The pod's runs are those of its first container with GPUs, else of the first. */
+/* Choose the container whose runs count as the pod's: the first one with GPUs, else the first. */
 static void choose_container(const json_t *spec, struct pod *p)
 {
 	const json_t *c;
@@ -71,7 +71,7 @@ static void choose_container(const json_t *spec, struct pod *p)
 	}
 }
 
-/* Which of its owner's pods it is: another one of this place is a new try. */
+/* The pod's place among its owner's pods. A second pod in the same place is a new try. */
 static const char *replica_of(const json_t *labels, const char *name)
 {
 	const char *v =
@@ -81,7 +81,7 @@ static const char *replica_of(const json_t *labels, const char *name)
 	return ops_kube_is_name(v) ? v : name;
 }
 
-/* False: it is of no job, or has no node yet. */
+/* Read a pod. False: it belongs to no job, or is not assigned to a node yet. */
 static bool read_pod(const json_t *object, struct pod *p)
 {
 	const json_t *meta = json_object_get(object, "metadata");
@@ -100,7 +100,7 @@ static bool read_pod(const json_t *object, struct pod *p)
 	p->owner = owner ? json_text_of(owner, "name") : p->name;
 	p->owner_uid = owner ? json_text_of(owner, "uid") : p->uid;
 	p->replica = replica_of(labels, p->name);
-	/* The jobs of a set are parts of one try. */
+	/* The jobs of a job set are parts of the same try, so the set is the owner. */
 	if (ops_kube_is_name(set)) {
 		p->owner = p->owner_uid = set;
 		p->replica = p->name;
@@ -112,7 +112,7 @@ static bool read_pod(const json_t *object, struct pod *p)
 	       !is_service(json_text_of(owner, "kind"));
 }
 
-/* Slurm's word for why all of a pod ended; NULL: its container tells. */
+/* Slurm's word for the end of the whole pod; NULL: the state of its container decides. */
 static const char *state_of_pod(const json_t *object, const json_t *status)
 {
 	static const struct {
@@ -215,7 +215,7 @@ static const char *state_of_exit(const json_t *ended, int code)
 	return code ? "FAILED" : "COMPLETED";
 }
 
-/* A state of a container: {"running": {..}} or {"terminated": {..}}. */
+/* Add a run from a container's state: {"running": {..}} or {"terminated": {..}}. */
 static int add_run(struct ops_kube *k, const struct pod *p, int64_t restart,
 		   const json_t *state, const char *why, struct error *err)
 {
@@ -227,7 +227,7 @@ static int add_run(struct ops_kube *k, const struct pod *p, int64_t restart,
 	struct ops_kube_run *r;
 	int rc;
 
-	/* A container that was never started has a time of 1970, or none. */
+	/* Skip a container that was never started: its time is 1970 or missing. */
 	if (!begin_s || (ended && end_s < begin_s))
 		return 0;
 	rc = find_run(k, p, restart, &r, err);
@@ -260,7 +260,7 @@ int ops_kube_add_pod(struct ops_kube *k, const json_t *object,
 			json_integer_value(json_object_get(c, "restartCount"));
 		int rc;
 
-		/* Kubelets count from 0, and the smallest number has none before it. */
+		/* restartCount begins at 0, and run 0 has no run before it. */
 		if (n < 0 || !p.container ||
 		    strcmp(json_text_of(c, "name"), p.container) != 0)
 			continue;
@@ -294,8 +294,8 @@ static bool is_same_owner(const struct ops_kube_run *a,
 	return strcmp(a->owner, b->owner) == 0 && strcmp(a->uid, b->uid) == 0;
 }
 
-/* How many of the runs are one try: up to the second one of a place, or to one that began when
- * all before had ended.  -ENOMEM. */
+/* Count the runs of the first try in `v`. The try ends before a second run in the same place, and
+ * before a run that began after all others had ended. -ENOMEM. */
 static int find_try(struct ops_kube_run *const *v, size_t n, size_t *ret)
 {
 	struct ops_kube_run *places = NULL, *same;
@@ -324,7 +324,7 @@ static int find_try(struct ops_kube_run *const *v, size_t n, size_t *ret)
 	return rc;
 }
 
-/* The run that ended a try: the first that ended otherwise than well, else the last. */
+/* The run that decides how a try ended: the first that did not end well, else the last. */
 static const struct ops_kube_run *decisive_run(struct ops_kube_run *const *v,
 					       size_t n)
 {
@@ -342,8 +342,8 @@ static const struct ops_kube_run *decisive_run(struct ops_kube_run *const *v,
 	return bad ? bad : last;
 }
 
-/* `next_s` is when the owner's next try began, 0: none did.  A run whose end nobody saw ended
- * before it. */
+/* Write a try as a row. `next_s`: when the owner's next try began, 0: there is none. A run whose
+ * end was not seen is taken to have ended then. */
 static int write_try(struct ops_kube_run *const *v, size_t n, size_t number,
 		     int64_t next_s, struct buf *ret)
 {
@@ -399,7 +399,7 @@ int ops_kube_write_jobs(struct ops_kube *k, struct buf *ret, struct error *err)
 		next_s = i + same < n && is_same_owner(v[i], v[i + same])
 				 ? v[i + same]->begin_s
 				 : 0;
-		/* All tries of an owner have one number, as the requeued ones of Slurm. */
+		/* All tries of an owner have the same job number, like requeued jobs of Slurm. */
 		number += is_first;
 		rc = write_try(v + i, same, number, next_s, ret);
 		if (rc < 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Objects of Kubernetes, read as jobs and as outages of nodes: pods, nodes and events, as its API
- * or `kubectl get --output json` gives them.  No I/O.
+ * Derives jobs and outages of nodes from Kubernetes objects: pods, nodes and events, as the API or
+ * `kubectl get --output json` returns them. No I/O.
  */
 #ifndef BOOTSEER_PROFILER_OPS_KUBE_JOBS_H
 #define BOOTSEER_PROFILER_OPS_KUBE_JOBS_H
@@ -19,9 +19,9 @@ void ops_kube_free(struct ops_kube *k);
 DEFINE_AUTO(ops_kube)
 
 /*
- * Take what a pod, a node, an event, or a List of these says; other objects are passed over.  An
- * object that comes again, as in a later snapshot, is brought up to date.  `kind` is that of an
- * item of a list, which has none of its own; "" otherwise.
+ * Add a pod, a node, an event, or a List of these; other objects are ignored. An object that is
+ * added again, from a later snapshot, is updated. `kind`: for an item of a list, which has no kind
+ * of its own; else "".
  *   -EFBIG  past one of the limits above
  *   -ENOMEM
  */
@@ -29,9 +29,9 @@ int ops_kube_add(struct ops_kube *k, const char *kind, const json_t *object,
 		 struct error *err) MUST_CHECK;
 
 /*
- * Jobs, a try of one each, as ops_read_sacct() reads them: a user is a namespace, a job is the
- * owner of pods.  A pod's container that is started again makes a new try, and so does the second
- * pod in the place of one.  Pods of services (DaemonSet, ReplicaSet, StatefulSet) are no jobs.
+ * Write the jobs, one row for each try, in the format of ops_read_sacct(). The namespace is the
+ * user, the owner of pods is the job. A restarted container begins a new try, and so does a second
+ * pod in the same place. Pods of services (DaemonSet, ReplicaSet, StatefulSet) are no jobs.
  */
 int ops_kube_write_jobs(struct ops_kube *k, struct buf *ret,
 			struct error *err) MUST_CHECK;

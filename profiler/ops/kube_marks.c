@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Outages of nodes, by the nodes' own objects and by events. */
+/* Derives outages of nodes from Node objects and events. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "common/text.h"
 #include "profiler/ops/kube_priv.h"
 
-#define WHY_MAX 200 /* bytes of a message that are kept */
+#define WHY_MAX 200 /* bytes of a reason that are kept */
 
 static int add_mark(struct ops_kube *k, const char *node,
 		    enum ops_outage_kind kind, bool is_out, int64_t at_s,
@@ -36,8 +36,8 @@ static int add_mark(struct ops_kube *k, const char *node,
 	return 0;
 }
 
-/* A cordon has the time of its taint.  A node without one was uncordoned at `seen_s` at the
- * latest, when it was heard of last. */
+/* Add a mark for a node's cordon, at the time of its taint. A node without one was uncordoned at
+ * the latest at `seen_s`, its last heartbeat. */
 static int add_cordon(struct ops_kube *k, const json_t *node, const char *name,
 		      int64_t seen_s, struct error *err)
 {
@@ -92,7 +92,7 @@ int ops_kube_add_node(struct ops_kube *k, const json_t *node, struct error *err)
 	return add_cordon(k, node, name, seen_s, err);
 }
 
-/* Reasons of kubelet, of the node controller, and of bootseer ops recover. */
+/* Event reasons of the kubelet, the node controller and `bootseer ops recover`. */
 static const struct {
 	const char *reason;
 	enum ops_outage_kind kind;
@@ -138,7 +138,7 @@ static int by_node_and_time(const void *x, const void *y)
 	return rc ? rc : (a->at_s > b->at_s) - (a->at_s < b->at_s);
 }
 
-/* The outage that `out` began, until `back`, which may be NULL. */
+/* Add the outage from mark `out` to mark `back`; `back` NULL: it goes on until `now_s`. */
 static int end_outage(struct ops_set *s, const struct ops_kube_mark *out,
 		      const char *why, const struct ops_kube_mark *back,
 		      int64_t now_s, struct error *err)
@@ -153,8 +153,8 @@ static int end_outage(struct ops_set *s, const struct ops_kube_mark *out,
 	return o.to_s > o.from_s ? ops_set_add_outage(s, &o, err) : 0;
 }
 
-static bool is_of_one(const struct ops_kube_mark *a,
-		      const struct ops_kube_mark *b)
+static bool are_of_one_outage(const struct ops_kube_mark *a,
+			      const struct ops_kube_mark *b)
 {
 	return a && b && a->kind == b->kind && strcmp(a->node, b->node) == 0;
 }
@@ -173,13 +173,13 @@ int ops_kube_add_outages(struct ops_kube *k, int64_t now_s, struct ops_set *s,
 		const struct ops_kube_mark *m =
 			i < k->n_marks ? &k->marks[i] : NULL;
 
-		if (out && (!is_of_one(out, m) || !m->is_out)) {
+		if (out && (!are_of_one_outage(out, m) || !m->is_out)) {
 			rc = end_outage(s, out, why,
-					is_of_one(out, m) ? m : NULL, now_s,
-					err);
+					are_of_one_outage(out, m) ? m : NULL,
+					now_s, err);
 			out = NULL;
 		}
-		/* The first of several marks that say it is out has the time. */
+		/* The first of several marks that the node is out has the begin. */
 		if (m && m->is_out && !out) {
 			out = m;
 			why = "";

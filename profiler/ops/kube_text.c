@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Words of Kubernetes's objects. */
+/* Checks names and reads times of Kubernetes objects. */
 #include <string.h>
 #include <time.h>
 

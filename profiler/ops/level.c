@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A threshold between a series' low and high values, found from the values alone. */
+/* Finds a threshold between the low and the high values of a series, from the values alone. */
 #include <math.h>
 
 #include "profiler/ops/ops_priv.h"
 
 #define BINS 512
 #define ROUNDS_MAX 100
-#define RATE_DECADES 6.0 /* below the largest values; less is nothing */
-#define RATE_ABOVE 1.0   /* for what is larger than these */
+/* decades below the largest values; smaller rates count as zero */
+#define RATE_DECADES 6.0
+#define RATE_ABOVE 1.0 /* decades above, for single larger values */
 #define WRONG_MAX 3
 #define MANY 10000
-/* A group that is cut in two has its halves' means 2 to 2.5 deviations apart. */
+/* Required distance of the groups, in deviations. Halves of a single group that was cut in two are
+ * only 2 to 2.5 apart. */
 #define APART 3.0
-/* Deviations from the median: of 10^8 values of one normal group none is further. */
+/* Distance from the median, in deviations, that none of 10^8 values of a normal group exceeds. */
 #define TAIL 6.0
 #define MAD_TO_DEVIATION 1.4826
 
 struct level_scale {
 	bool of_rate;
-	double low, high; /* of the histogram, in its unit */
+	double low, high; /* bounds of the histogram, in its unit */
 };
 
 struct level_group {
@@ -32,7 +34,7 @@ static double scale_value(const struct level_scale *s, double v)
 	return fmin(fmax(x, s->low), s->high);
 }
 
-/* The largest value but for three, where there are many: single ones may be wrong. */
+/* The largest value; of many values the fourth largest, because single ones may be wrong. */
 static double find_top(const struct ops_series *s, size_t known)
 {
 	double top[WRONG_MAX + 1] = { 0 }; /* falling */
@@ -88,8 +90,8 @@ static size_t find_median_bin(const double *bins)
 	return i;
 }
 
-/* Bursts are rare, so that the median is one of the other values, and the median distance
- * from it says how far these spread, whatever the bursts are. */
+/* Choose a threshold above the noise. Bursts are rare, so the median is a value outside of bursts,
+ * and the median distance from it measures the spread of such values. */
 static struct ops_level divide_noise(const double *bins,
 				     const struct level_scale *s)
 {
@@ -112,8 +114,8 @@ static struct ops_level divide_noise(const double *bins,
 	return l;
 }
 
-/* Ridler and Calvard, 1978: half-way between the means of the groups that it makes.  Both
- * groups count alike, however rare one is. */
+/* Choose a threshold half-way between the means of the two groups it makes (Ridler and Calvard,
+ * 1978). Both groups have the same weight, however rare one is. */
 static struct ops_level divide_shares(const double *bins,
 				      const struct level_scale *s)
 {
@@ -144,8 +146,8 @@ static struct ops_level divide_shares(const double *bins,
 	};
 }
 
-/* Where most values are nothing, the upper half of the decades is divided instead: what is
- * below a 300th of the largest is as good as nothing. */
+/* Divide rates. If most are zero, divide only the upper half of the decades: values below a 300th
+ * of the largest count as zero. */
 static struct ops_level divide_rates(double *bins, const struct level_scale *s)
 {
 	double all = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The time that failures lost: since the last save. */
+/* Computes the time that failures lost: since the last save. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -40,7 +40,8 @@ int ops_find_losses(const struct ops_set *s, const struct ops_rule *r,
 		    !ops_has_trained(v, r))
 			continue;
 		loss.lost_s = find_loss(p, v, &loss.has_save);
-		/* Without a save in it, all of the job has to be seen. */
+		/* Skip a session whose end the metrics do not cover, or, without a save, its
+		 * begin. */
 		if (!is_known(p, write, (double)v->end_s) ||
 		    (!loss.has_save &&
 		     !is_known(p, write, (double)v->begin_s))) {

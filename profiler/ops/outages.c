@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Times in which nodes were out, as Slurm's accounts have them. */
+/* Reads outages of nodes from Slurm's accounting. */
 #include <errno.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ int ops_set_add_outage(struct ops_set *s, const struct ops_outage *o,
 	return to->node && to->why ? 0 : error_nomem(err);
 }
 
-/* "NODE|START|END|STATE|REASON"; a reason may hold the delimiter. */
+/* Split "NODE|START|END|STATE|REASON"; the reason may contain the delimiter. */
 static bool cut_drain(char *line, char *v[COLUMNS])
 {
 	for (size_t i = 0; i < COLUMNS; i++) {
@@ -39,7 +39,8 @@ static bool cut_drain(char *line, char *v[COLUMNS])
 		else if (i + 1 < COLUMNS)
 			return false;
 	}
-	return *v[NODE] != '\0'; /* other events are the cluster's */
+	/* an event without a node is about the whole cluster */
+	return *v[NODE] != '\0';
 }
 
 static int read_drain(char *line, int64_t now_s, struct ops_set *s,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Saves, loads and training by rates of all nodes together. */
+/* Finds saves, loads and training from the rates of all nodes together. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,11 +7,13 @@
 #include "common/array.h"
 #include "profiler/ops/ops_priv.h"
 
-/* A save or load with a pause of so many samples is one. */
+/* A save or load may have pauses of at most so many samples. */
 #define PAUSE_SAMPLES_MAX 3
-/* A share of the time, above which saves do not stand out. */
+/* If saves seem to take more than this share of the time, they cannot be told apart from other
+ * writes. */
 #define SAVE_TIME_MAX 0.5
-#define GPU_BUSY 50.0 /* %, where the data do not divide themselves */
+/* % of utilisation that counts as busy, if the data show no two groups */
+#define GPU_BUSY 50.0
 
 static bool is_above(const struct ops_series *s, const struct ops_level *l,
 		     size_t i)
@@ -30,7 +32,7 @@ static double count_above(const struct ops_series *s, const struct ops_level *l)
 	return known ? (double)above / (double)known : 0;
 }
 
-/* The paper's rules, in their order: save, load, train. */
+/* The paper's rules, applied in this order: save, load, train. */
 static enum ops_phase judge_sample(const struct ops_phases *p,
 				   const struct ops_series *write,
 				   const struct ops_series *read,
@@ -49,7 +51,7 @@ static void measure_burst(const struct ops_series *s, struct ops_burst *b)
 {
 	double step = (double)s->step_s, moment = 0;
 
-	/* A sample's rate is of the time before it. */
+	/* A sample is the rate over the step before it. */
 	b->begin_s = (double)s->begin_s + ((double)b->first - 1) * step;
 	b->end_s = b->begin_s + (double)b->n * step;
 	for (size_t i = b->first; i < b->first + b->n; i++) {
@@ -66,7 +68,7 @@ static void measure_burst(const struct ops_series *s, struct ops_burst *b)
 		b->middle_s += moment / b->bytes * step;
 }
 
-/* Runs of samples of `phase`, whose rates `s` has. */
+/* Find runs of samples in `phase`; `s` has their rates. */
 static int find_bursts(const struct ops_phases *p, enum ops_phase phase,
 		       const struct ops_series *s, struct ops_burst **ret,
 		       size_t *ret_n, struct error *err)

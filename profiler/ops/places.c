@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Slurm's lists of nodes: "rack[1-2]gpu[01-08],login" (slurm.conf(5), NodeName). */
+/* Expands Slurm's lists of nodes: "rack[1-2]gpu[01-08],login" (slurm.conf(5), NodeName). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "profiler/ops/ops_priv.h"
 
 #define NAME_MAX_LEN 255u
-#define BRACKETS_MAX 4 /* in one name */
+#define BRACKETS_MAX 4 /* brackets in one name */
 
 static int refuse_places(struct error *err)
 {
@@ -56,7 +56,7 @@ static int add_name(struct ops_places *p, const char *name, size_t len,
 	return 0;
 }
 
-/* A number of one range, with its digits.  False: there is none. */
+/* Read a number of a range and its count of digits. False: there is none. */
 static bool read_number(const char **at, const char *end, unsigned *ret,
 			int *digits)
 {
@@ -74,7 +74,8 @@ static int expand_name(struct ops_places *p, char *name, size_t len,
 		       const char *rest, const char *end, int depth,
 		       struct error *err);
 
-/* Each number of "071-074,080" between `name` and what is behind the bracket. */
+/* Expand the ranges in a bracket, such as "071-074,080": each number goes between `name` and the
+ * text behind the bracket. */
 static int expand_ranges(struct ops_places *p, char *name, size_t len,
 			 const char *at, const char *close, const char *end,
 			 int depth, struct error *err)
@@ -97,7 +98,7 @@ static int expand_ranges(struct ops_places *p, char *name, size_t len,
 		for (; rc == 0 && first <= last; first++) {
 			int n;
 
-			/* Names that are given up at their end count, too. */
+			/* Count names that turn out to be too long as well: they cost time too. */
 			if (++p->steps > OPS_PLACES_MAX)
 				return refuse_places(err);
 			n = snprintf(name + len, NAME_MAX_LEN + 1 - len, "%0*u",
@@ -111,7 +112,7 @@ static int expand_ranges(struct ops_places *p, char *name, size_t len,
 	return rc;
 }
 
-/* The names that begin with the `len` bytes of `name` and go on with `rest`. */
+/* Expand names that begin with the `len` bytes of `name` and continue with `rest`. */
 static int expand_name(struct ops_places *p, char *name, size_t len,
 		       const char *rest, const char *end, int depth,
 		       struct error *err)
@@ -132,7 +133,7 @@ static int expand_name(struct ops_places *p, char *name, size_t len,
 		     : 0;
 }
 
-/* The comma that ends a name, not one between brackets. */
+/* Find the comma that ends a name, skipping those in brackets. */
 static const char *find_name_end(const char *s)
 {
 	int depth = 0;
@@ -149,7 +150,7 @@ int ops_places_compare(const void *x, const void *y)
 	return (a > b) - (a < b);
 }
 
-/* A node that a list names twice is one node of the session. */
+/* Remove nodes that the list names twice. */
 static void drop_doubles(struct ops_set *s, size_t first)
 {
 	size_t n = first;
@@ -170,7 +171,7 @@ int ops_places_add(struct ops_places *p, const char *list,
 	char name[NAME_MAX_LEN + 1];
 	int rc = 0;
 
-	/* "None assigned": a job that was cancelled while it waited. */
+	/* "None assigned": the job was cancelled while it waited, so it has no nodes. */
 	if (strchr(list, ' '))
 		list = "";
 	while (rc == 0 && *list) {

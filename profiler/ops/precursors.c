@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Metrics one after another: thresholds by the windows without failures, then what is
- * outside before failures, and in the windows that set no threshold. */
+/* Analyses one metric after another: finds thresholds in windows without failures, then looks for
+ * values beyond them before failures, and in the windows that set no threshold. */
 #include "profiler/ops/precursors.h"
 
 #include <math.h>
@@ -11,28 +11,32 @@
 #include "profiler/ops/ops_priv.h"
 #include "profiler/ops/scores.h"
 
-/* A slow node is so far behind, by score and by share, in so many windows in a row. */
+/* A slow node has at least this score and share, in so many windows in a row. */
 #define SLOW_SCORE 6.0f
 #define SLOW_SHARE 0.05f
 #define SLOW_WINDOWS 3u
-#define BUSY_SHARE 0.5f /* of the upper quarter's utilisation */
+#define BUSY_SHARE 0.5f /* share of the upper quartile of utilisation */
 #define DAY_S 86400.0
-#define AFTERMATH_S 600.0 /* of a node's failure before: not its peers' equal */
+/* after a failure, a node is not compared with its peers for so long */
+#define AFTERMATH_S 600.0
 
 struct ops_study {
 	const struct ops_windows *w;
 	const struct ops_failure *f;
 	size_t n_failures;
 	double budget;
-	/* By node and window, OPS_PEERS_MAX * n_all. */
-	uint8_t *is_idle;    /* not compared there; NULL: all are */
-	uint8_t *is_alarmed; /* of the rest */
+	/* The next two: by node and window, OPS_PEERS_MAX * n_all. */
+	/* the node is not compared in the window; NULL: all are */
+	uint8_t *is_idle;
+	/* set only for windows of the rest (without failures) */
+	uint8_t *is_alarmed;
 	struct ops_precursors found;
 	size_t cap_departures, cap_slow;
-	/* Scores of the metric at hand, by node and window. */
+	/* Results of the current metric, by node and window. */
 	float *middle; /* the median score */
-	float *share;  /* how far its value is off its peers', of 1 */
-	bool *is_slow; /* by node */
+	/* relative distance of the value from the peers' median */
+	float *share;
+	bool *is_slow; /* the node is slow, by node */
 };
 
 static size_t cell_of(const struct ops_study *s, size_t node, size_t window)
@@ -99,8 +103,8 @@ static float window_median(const float *row, size_t n, float *room)
 	return ops_median(room, known);
 }
 
-/* The utilisation from which on a node works, by the usual one of all in a window, which
- * goes to `mid`; NAN: none is known. */
+/* The utilisation above which a node counts as working in a window, from the median utilisation of
+ * each node, stored in `mid`; NAN: unknown. */
 static float least_busy(const struct ops_panel *gpu, size_t window, size_t n,
 			float *mid, float *room)
 {
@@ -131,7 +135,7 @@ int ops_study_set_busy(struct ops_study *s, const struct ops_panel *gpu,
 	if (!mid || !room || !s->is_idle)
 		return error_nomem(err);
 	for (size_t w = 0; w < s->w->n_all; w++) {
-		/* Work ends with a failure, so that what is before it counts. */
+		/* Use only the samples before the failure, because work ends with it. */
 		float least = least_busy(gpu, w, s->w->n_before, mid, room);
 
 		for (size_t node = 0; !isnan(least) && node < OPS_PEERS_MAX;
@@ -146,7 +150,7 @@ int ops_study_set_busy(struct ops_study *s, const struct ops_panel *gpu,
 
 struct panel_room {
 	float *values, *scores, *room;
-	double *sum; /* by node: of shares in a window */
+	double *sum; /* sum of shares in a window, by node */
 	size_t *n;
 };
 
@@ -171,8 +175,8 @@ static void panel_room_fini(struct panel_room *r)
 	free(r->n);
 }
 
-/* A node is no equal of its peers while it recovers from its failure before; failures are in
- * the order of time. */
+/* Does the node still recover from an earlier failure, so that it is not comparable with its peers?
+ * Failures are in the order of time. */
 static bool is_aftermath(const struct ops_study *s, size_t window, size_t node,
 			 double at_s)
 {
@@ -193,7 +197,7 @@ static bool is_compared(const struct ops_study *s, size_t node, size_t window)
 	return !s->is_idle || !s->is_idle[cell_of(s, node, window)];
 }
 
-/* Values of one time become scores. */
+/* Replace the values of one sample by scores. */
 static size_t score_sample(struct ops_study *s, struct ops_panel *p,
 			   size_t window, size_t i, struct panel_room *r)
 {
@@ -262,7 +266,7 @@ static int find_middles(struct ops_study *s, const struct ops_panel *p,
 	return 0;
 }
 
-/* The median of a node's last three windows of the rest in [from, to) that are known. */
+/* The median over a node's last three known windows of the rest in [from, to). */
 static float recent_score(const struct ops_study *s, size_t node, size_t from,
 			  size_t to)
 {
@@ -275,8 +279,8 @@ static float recent_score(const struct ops_study *s, size_t node, size_t from,
 	return n ? ops_median(near, n) : 0;
 }
 
-/* The usual score of a node at a window, which may differ from its peers' for good: the
- * median of the windows of the rest beside it, or of those before a failure. */
+/* A node's usual score, which may permanently differ from its peers': the median of the
+ * neighbouring windows of the rest, or for a failure of those before it. */
 static float usual_score(const struct ops_study *s, size_t node, size_t window)
 {
 	size_t to = 0;
@@ -310,7 +314,7 @@ static int add_slow(struct ops_study *s, const struct ops_slow *slow,
 	return 0;
 }
 
-/* Windows in a row in which a node is behind, with those between in which it is unknown. */
+/* Find runs of windows in which a node is slow; windows in which it is unknown do not end a run. */
 static int find_slow_node(struct ops_study *s, size_t signal, int slow,
 			  uint32_t node, struct error *err)
 {
@@ -353,7 +357,7 @@ static int find_slow_node(struct ops_study *s, size_t signal, int slow,
 
 /* ---------------------------------------------------------------- thresholds --- */
 
-/* Every second window of the rest sets thresholds; the others show how they do. */
+/* Every second window of the rest is used to set thresholds; the others test them. */
 static bool is_setting(size_t window)
 {
 	return window % 2 == 0;
@@ -589,7 +593,8 @@ const struct ops_precursors *ops_study_end(struct ops_study *s)
 			nodes = p->signals[i].nodes;
 	p->days = days_of(s, false);
 	ops_bound_events(p->alarms, &p->alarms_low, &p->alarms_high);
-	/* Windows of a node: one before each failure, `nodes` at each time. */
+	/* Alarms are expected at the same rate in the windows before failures as in the test
+	 * windows, of which each node has one at each time. */
 	p->by_chance =
 		nodes ? (double)p->compared * (double)p->alarms /
 				((double)nodes * (double)(s->w->n_rest / 2))

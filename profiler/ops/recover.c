@@ -35,8 +35,8 @@ static bool is_named(const struct recover_node *node, const char *name)
 	return false;
 }
 
-/* A node's own name wins over an address or label that another one has of the same text:
- * labels are less guarded than names. */
+/* Find the node of a wish. A node's own name takes precedence over another node's address or label
+ * with the same text, because labels are less protected. */
 static enum recover_verdict find_node(const struct recover_node *nodes,
 				      size_t n, struct recover_wish *w)
 {

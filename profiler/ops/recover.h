@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which of the nodes that a person or an analysis names may be taken out of a cluster
- * (docs/analysis.md, Recovery).  Pure: one thread at a time.
+ * Decides which nodes, named by a person or an analysis, may be taken out of a cluster
+ * (docs/analysis.md, Recovery). Pure: one thread at a time.
  */
 #ifndef BOOTSEER_PROFILER_OPS_RECOVER_H
 #define BOOTSEER_PROFILER_OPS_RECOVER_H
@@ -14,86 +14,88 @@
 
 #define RECOVER_WISHES_MAX 1000u
 
-/* A node as the cluster has it. */
+/* A node of the cluster. */
 struct recover_node {
 	const char *name;
-	const char *const
-		*others; /* its other names and addresses; NULL ends them */
-	bool is_held;    /* an earlier recovery took it out */
-	bool is_out;     /* no pod is placed there now, for whatever reason */
+	/* other names and addresses; NULL ends them */
+	const char *const *others;
+	bool is_held; /* an earlier recovery took it out */
+	bool is_out;  /* no pods are placed on it now, for any reason */
 	bool is_control_plane;
 };
 
-/* Nodes that may be out at once: a number, or a share of the cluster's in percent. */
+/* How many nodes may be out at the same time: a number, or a percentage of the cluster's. */
 struct recover_budget {
 	uint32_t count;
 	bool is_percent;
 };
 
-/* "3" or "5%".  -EINVAL. */
+/* Read a budget such as "3" or "5%". -EINVAL. */
 int recover_read_budget(const char *text, struct recover_budget *ret,
 			struct error *err) MUST_CHECK;
 
 enum recover_verdict {
 	RECOVER_TAKE,
 	RECOVER_UNKNOWN,       /* no node has this name */
-	RECOVER_AMBIGUOUS,     /* several nodes have it */
+	RECOVER_AMBIGUOUS,     /* several nodes have this name */
 	RECOVER_TWICE,         /* the same node was named before */
 	RECOVER_HELD,          /* an earlier recovery took it out */
-	RECOVER_OUT,           /* it is out for another reason */
+	RECOVER_OUT,           /* the node is out for another reason */
 	RECOVER_CONTROL_PLANE, /* never taken out */
 };
 
 struct recover_wish {
 	const char *node, *why;
 	enum recover_verdict verdict;
-	size_t index; /* of the cluster's nodes; SIZE_MAX: unknown */
+	size_t index; /* index of the node in the cluster; SIZE_MAX: unknown */
 };
 
 struct recover_plan {
-	size_t n_nodes; /* of the cluster, without control planes */
-	size_t n_out;   /* of these, now */
+	size_t n_nodes; /* nodes of the cluster, without control planes */
+	size_t n_out;   /* how many of these are out now */
 	size_t n_allowed;
 	size_t n_new;
-	bool is_allowed; /* all that are new fit; if not, none is taken */
+	/* all new nodes fit into the budget; otherwise none is taken out */
+	bool is_allowed;
 };
 
-/* Fill in the wishes' verdicts, and what they come to. */
+/* Fill in the verdict of each wish, and the plan that results. */
 void recover_decide(const struct recover_node *nodes, size_t n,
 		    struct recover_budget budget, struct recover_wish *wishes,
 		    size_t n_wishes, struct recover_plan *ret);
 
-/* How an XID of a GPU is met: tables of the paper's 2.3 and 4.3.5, after NVIDIA's catalog. */
+/* Advice about an XID of a GPU, by tables 2.3 and 4.3.5 of the paper, after NVIDIA's catalog. */
 enum recover_xid {
 	RECOVER_XID_UNKNOWN,
-	RECOVER_XID_RESTART, /* the program is started again, on the same nodes */
-	RECOVER_XID_RESET,   /* the GPU is reset, without the node's work */
-	RECOVER_XID_SUPPORT, /* the hardware's support is called */
+	RECOVER_XID_RESTART, /* restart the program on the same nodes */
+	RECOVER_XID_RESET,   /* reset the GPU while the node has no work */
+	RECOVER_XID_SUPPORT, /* call the support of the hardware */
 };
 
 enum recover_xid recover_read_xid(uint32_t xid);
-/* "reset the GPU"; "" where it is unknown. */
+/* The advice as text: "reset the GPU"; "": unknown. */
 const char *recover_xid_text(enum recover_xid v);
 
-/* Kinds of failures by their XID, after NVIDIA's catalog, in the categories of the paper's
- * tables 1 and 2 that XIDs tell of. */
+/* Kinds of failures by XID, after NVIDIA's catalog: those categories of the paper's tables 1 and 2
+ * that XIDs can show. */
 enum recover_kind {
-	RECOVER_KIND_MEMORY, /* ECC errors, and rows that are remapped for them */
+	/* ECC errors, and memory rows remapped because of them */
+	RECOVER_KIND_MEMORY,
 	RECOVER_KIND_NVLINK,
 	RECOVER_KIND_DROPOUT, /* the GPU is no longer on its bus */
-	RECOVER_KIND_PROGRAM, /* faults of what runs on the GPU */
+	RECOVER_KIND_PROGRAM, /* faults of the program that runs on the GPU */
 	RECOVER_KIND_OTHER,   /* another XID, or none */
 	RECOVER_N_KINDS,
 };
 
 enum recover_kind recover_kind_of(uint32_t xid);
-/* "GPU memory". */
+/* The kind as text: "GPU memory". */
 const char *recover_kind_text(enum recover_kind v);
-/* How many of 100 failures of Minder's clusters were of the kind (table 1); NAN where these
- * categories have none. */
+/* The percentage of this kind among the failures of Minder's clusters (table 1); NAN: not listed
+ * there. */
 double recover_kind_elsewhere(enum recover_kind v);
 
-/* The reason of a verdict, for people: "is out already". */
+/* The verdict as text: "is out already". */
 const char *recover_verdict_text(enum recover_verdict v);
 
 #endif

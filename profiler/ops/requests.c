@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where the time of NFS's requests goes. */
+/* Computes where the time of NFS requests goes. */
 #include "profiler/ops/ops_priv.h"
 
 bool ops_find_request(const struct ops_rpc *r, struct ops_request *ret)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows of sacct: where they end, and what their columns say. */
+/* Reads rows of sacct: finds their ends, and reads their columns. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const char *const titles[COLUMNS] = {
 struct sacct_reader {
 	char *at, *end;
 	char delimiter[DELIMITER_MAX + 1];
-	size_t len; /* of the delimiter */
+	size_t len; /* bytes of the delimiter */
 	int64_t now_s;
 };
 
@@ -32,7 +32,7 @@ static int refuse_header(struct error *err)
 			 "--format=" OPS_SACCT_COLUMNS);
 }
 
-/* The first line has the titles; what is between the first two is the delimiter. */
+/* Read the line of column titles; the text between the first two titles is the delimiter. */
 static int read_header(struct sacct_reader *r, struct error *err)
 {
 	char *line = r->at, *end = memchr(line, '\n', (size_t)(r->end - line));
@@ -70,9 +70,9 @@ static char *find_delimiter(const struct sacct_reader *r, char *from)
 }
 
 /*
- * The newline that ends a row whose name begins at `name`: the last one before the next
- * delimiter, since a name may hold newlines, but a job's id does not.  A delimiter in the
- * same line is the name's own (sacct writes no quotes).
+ * Find the newline that ends a row, whose name begins at `name`. It is the last newline before the
+ * next delimiter, since a name may contain newlines, but a job id, which begins the next row, does
+ * not. A delimiter in the same line belongs to the name (sacct does not quote).
  */
 static char *find_row_end(const struct sacct_reader *r, char *name)
 {
@@ -86,7 +86,7 @@ static char *find_row_end(const struct sacct_reader *r, char *name)
 	return end ? end : r->end;
 }
 
-/* Cut the next row into its columns.  False: it has too few of them. */
+/* Split the next row into its columns. False: it has too few. */
 static bool cut_row(struct sacct_reader *r, char *v[COLUMNS])
 {
 	char *line_end = memchr(r->at, '\n', (size_t)(r->end - r->at));
@@ -132,7 +132,7 @@ bool ops_sacct_time(const char *s, int64_t *ret)
 	return *ret > 0 && *ret < OPS_TIME_MAX;
 }
 
-/* Slurm's states of jobs (squeue(1), JOB STATE CODES); others stopped it. */
+/* Map Slurm's job states (squeue(1), JOB STATE CODES); all others mean stopped. */
 static enum ops_end read_state(const char *s)
 {
 	static const struct {
@@ -160,7 +160,7 @@ static enum ops_end read_state(const char *s)
 	return OPS_STOPPED;
 }
 
-/* "billing=16,cpu=8,gres/gpu=8,gres/gpu:h100=8,node=1" */
+/* Read the number of GPUs from "billing=16,cpu=8,gres/gpu=8,gres/gpu:h100=8,node=1". */
 static uint32_t read_gpus(const char *s)
 {
 	static const char key[] = "gres/gpu=";
@@ -177,7 +177,7 @@ static uint32_t read_gpus(const char *s)
 	return 0;
 }
 
-/* False: it is no row of a job that has begun, or its times contradict each other. */
+/* Read a session. False: the row is not of a job that began, or its times contradict each other. */
 static bool read_session(const struct sacct_reader *r, char *v[COLUMNS],
 			 struct ops_session *ret, bool *is_bad)
 {

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How far a node is from its peers, from where on that is far, and since when. */
+/* Computes how far a node is from its peers, the threshold for that, and when it was first
+ * exceeded. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "profiler/ops/scores.h"
 
-/* The mean distance of the nearer two thirds from the median is this part of a normal
- * distribution's standard deviation.  It is nearly as robust as the median distance, and holds for
- * values in whole degrees, too, where that one leaps between 0 and 1. */
+/* For a normal distribution, the mean distance of the nearer two thirds from the median is this
+ * part of the standard deviation. It is nearly as robust as the median distance, which for values
+ * in whole degrees jumps between 0 and 1. */
 #define NEAR_MEAN 0.447
-/* Peers that are all alike: differences of a hundredth are none. */
+/* Least scale: if all peers are equal, differences of a hundredth mean nothing. */
 #define SCALE_SHARE 0.01
 #define SCALE_MIN 1e-9
-#define TAIL_SHARE 20 /* one in so many windows tells how the tail falls */
+/* the largest one in so many scores shows how the tail falls */
+#define TAIL_SHARE 20
 #define TAIL_MIN 5u
 #define TAIL_MAX 200u
-#define TAIL_LEAST 0.5 /* a score below it says nothing of a tail */
+#define TAIL_LEAST 0.5 /* smaller scores do not belong to a tail */
 #define BEYOND 1.1
 
 static int by_float(const void *x, const void *y)
@@ -25,7 +27,7 @@ static int by_float(const void *x, const void *y)
 	return (a > b) - (a < b);
 }
 
-/* Hoare's. */
+/* Hoare's selection algorithm. */
 float ops_rank(float *v, size_t n, size_t k)
 {
 	size_t low = 0, high = n - 1;
@@ -79,7 +81,7 @@ static float bound_score(double z)
 			   fmin((double)OPS_SCORE_MAX, z));
 }
 
-/* The deviation of `n` distances, whose order changes. */
+/* The deviation from `n` distances; changes their order. */
 static double deviation_of(float *distance, size_t n)
 {
 	size_t near = n - n / 3;
@@ -160,8 +162,8 @@ bool ops_find_outside(const float *z, size_t n, float base, double threshold,
 	return false;
 }
 
-/* Beyond the k-th largest a tail is taken to fall as a power of the score does, which is
- * more careful than what most metrics do; its exponent is Hill's (1975). */
+/* Extrapolate the tail beyond the k-th largest score as a power law, which is more cautious than
+ * the tails of most metrics; its exponent is Hill's estimate (1975). */
 double ops_find_threshold(float *farthest, size_t n, double chance)
 {
 	size_t k = n / TAIL_SHARE;
@@ -176,8 +178,8 @@ double ops_find_threshold(float *farthest, size_t n, double chance)
 		sum += log(fmax(1, (double)farthest[i] / start));
 	most = start * exp(sum / (double)k *
 			   log(fmax(1, (double)k / (double)n / chance)));
-	/* A window may have had a fault that nobody knows of; two of them are the
-	 * metric's way. */
+	/* The threshold must also exceed the second largest score: a single window may have had an
+	 * unknown fault, but two show that the metric is like that. */
 	second = (double)farthest[n - 2] * BEYOND;
 	most = fmax(OPS_THRESHOLD_MIN, fmax(most, second));
 	return most > (double)OPS_SCORE_MAX ? INFINITY : most;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which saves are equally far apart, and how long a counter grew. */
+/* Groups saves with equal intervals, and measures how long a counter grew. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/array.h"
 #include "profiler/ops/ops_priv.h"
 
-/* Intervals that differ by less are of one configuration; a failure cuts single ones. */
+/* Intervals that differ by less are equal; failures cut short single ones. */
 #define LIKE 0.15
-#define LIKE_MIN 3 /* so many in a row are a configuration */
+#define LIKE_MIN 3 /* so many equal intervals in a row make a configuration */
 #define NORMAL_95 1.959964
 
 static bool is_like(double a, double b)
@@ -16,8 +16,8 @@ static bool is_like(double a, double b)
 	return fabs(a - b) <= LIKE * fmax(a, b);
 }
 
-/* A job that loads between two saves was started again: their distance is none.  Without GPUs
- * other reads look like loads, so that these are not asked then. */
+/* Did the job load between two saves? Then it was restarted, and their distance is no interval.
+ * Without GPU data, other reads look like loads, so loads are ignored. */
 static bool loads_between(const struct ops_phases *p, double from_s,
 			  double to_s)
 {
@@ -35,7 +35,7 @@ static bool loads_between(const struct ops_phases *p, double from_s,
 	return low < n && p->loads[low].begin_s < to_s;
 }
 
-/* NAN: they are not of one run of the job. */
+/* The interval from save `i` to the next; NAN: the job was restarted between them. */
 static double interval_at(const struct ops_phases *p, size_t i)
 {
 	double from_s = p->saves[i].middle_s, to_s = p->saves[i + 1].middle_s;
@@ -43,7 +43,7 @@ static double interval_at(const struct ops_phases *p, size_t i)
 	return loads_between(p, from_s, to_s) ? (double)NAN : to_s - from_s;
 }
 
-/* Do the intervals from `i` on begin a configuration? */
+/* Are the intervals from `i` on equal, so that a configuration begins? */
 static bool begins_setting(const struct ops_phases *p, size_t i)
 {
 	if (i + LIKE_MIN >= p->n_saves)
@@ -59,7 +59,7 @@ static double median_of(double *v, size_t n)
 	return ops_spread_of(v, n).median;
 }
 
-/* Fill in medians and deviation; `v` is room for all saves. */
+/* Fill in a setting's medians and deviation; `v` has room for all saves. */
 static void measure_setting(struct ops_phases *p, size_t index, double *v)
 {
 	struct ops_setting *s = &p->settings[index];
@@ -118,7 +118,8 @@ int ops_find_settings(struct ops_phases *p, struct error *err)
 		}
 		if (!n)
 			continue;
-		/* A save after a failure is of the configuration, its distance is not. */
+		/* A save after a failure belongs to the configuration, but its distance is no
+		 * interval. */
 		if (p->saves[i].setting == SIZE_MAX)
 			p->saves[i].setting = n - 1;
 		p->saves[i + 1].setting = n - 1;
@@ -165,8 +166,8 @@ int ops_time_settings(struct ops_phases *p, struct error *err)
 	return 0;
 }
 
-/* Parts of the whole growth below these do not count as a sample that it spans: of the
- * whole, and of the largest part. */
+/* An interval counts as spanned by a growth only if its part is at least this share of the whole
+ * growth, and of the largest part. */
 #define PART_MIN 0.05
 #define PART_OF_LARGEST 0.5
 
@@ -177,8 +178,8 @@ static double growth_between(const struct ops_sample *a,
 }
 
 /*
- * A growth of length L that begins at any time touches 1 + L / s intervals of s in the mean;
- * those that it touches for longer than `part` of L are 1 + (1 - 2 part) L / s.
+ * A growth of length L that begins at a random time touches 1 + L / s sample intervals of length s
+ * in the mean. Of these, 1 + (1 - 2 part) L / s are touched for longer than `part` of L.
  */
 struct ops_growth ops_find_growth(const struct ops_sample *v, size_t n)
 {

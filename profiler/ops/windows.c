@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Windows of time before failures and without any, and a metric's values over them. */
+/* Chooses windows of time before failures and without any, and stores a metric's values over
+ * them. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 static bool is_near_failure(int64_t begin_s, int64_t length_s,
 			    const struct ops_failure *f, size_t n)
 {
-	/* Recovery may move a node's metrics as long as a window is. */
+	/* Keep a window's length of distance after a failure: recovery may change the node's
+	 * metrics. */
 	for (size_t i = 0; i < n; i++)
 		if (f[i].at_s > (double)(begin_s - length_s) &&
 		    f[i].at_s < (double)(begin_s + 2 * length_s))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Requests to a server of Prometheus's HTTP API: authorization, deadlines, retries. */
+/* Requests to a server with Prometheus's HTTP API: authorization, deadlines, retries. */
 #include "profiler/prom/prom.h"
 
 #include <ctype.h>
@@ -27,29 +27,30 @@
 #define CURE_MAX 120
 #define TRIES 4
 #define CONNECT_MS 5000
-#define WISH_MAX_MS UINT64_C(30000) /* of a server's Retry-After */
-#define POINTS_MIN 100 /* a query of fewer points is not cut in two */
+/* longest Retry-After of a server that is obeyed */
+#define WISH_MAX_MS UINT64_C(30000)
+#define POINTS_MIN 100 /* a query for fewer points is not halved */
 
 static const struct backoff pauses = { .first_ms = 200, .most_ms = 3000 };
 
 struct prom {
 	struct http *http;
-	char *url;       /* without a slash at its end */
-	struct buf auth; /* a header, or empty */
+	char *url;       /* without a trailing slash */
+	struct buf auth; /* the Authorization header; empty: none */
 	const char *auth_option;
 	struct http_cures cures;
 	char ca_cure[80];
 	uint32_t timeout_ms;
-	pthread_mutex_t lock; /* the following */
+	pthread_mutex_t lock; /* protects `warning` and `requests` */
 	char warning[PROM_WARNING_MAX];
 	size_t requests;
 };
 
-/* A request, and its answer as it comes. */
+/* A request, and its answer as far as it was received. */
 struct prom_call {
-	const char
-		*path; /* that the server's address ends before; "": nowhere */
-	const char *json; /* posted; NULL: it asks */
+	/* path that follows the server's address, for the advice on an error 404; "": give none */
+	const char *path;
+	const char *json; /* body to post; NULL: a GET request */
 	size_t json_len;
 	struct http_sink sink;
 	struct buf body;
@@ -78,7 +79,7 @@ static const struct http_refusal refusals[] = {
 	{ 504, ETIMEDOUT, "" },
 };
 
-/* The option, or the address, that mends a refusal. */
+/* Write which option, or which address, would cure a refusal. */
 static void write_cure(const struct prom *p, const struct prom_call *c,
 		       int code, char out[CURE_MAX])
 {
@@ -174,7 +175,7 @@ typedef int prom_read_fn(const char *text, size_t len,
 			 char warning[PROM_WARNING_MAX], json_t **ret,
 			 struct error *err);
 
-/* An answer's array, as `read` finds it; `*ret` is the caller's. */
+/* Send a query, and get its array as `read` extracts it; the caller owns `*ret`. */
 static int ask_answer(struct prom *p, const char *url, prom_read_fn *read,
 		      json_t **ret, struct error *err)
 {
@@ -220,7 +221,7 @@ int prom_post(struct prom *p, const char *path, const char *json, size_t len,
 	return rc;
 }
 
-/* "URL/api/v1/query?query=...&timeout=..." */
+/* Build "URL/api/v1/query?query=...&timeout=...". */
 static int build_url(const struct prom *p, const char *call, const char *query,
 		     struct buf *url, struct error *err)
 {
@@ -242,10 +243,12 @@ struct prom_grid {
 	const char *query;
 	int64_t begin_s;
 	uint32_t step_s;
-	size_t n, n_min; /* a range of n_min points is not cut in two */
-	size_t first;    /* where its values go, in what is filled */
+	size_t n, n_min; /* a range of n_min points is not halved further */
+	/* index of its first value in the rows that are filled */
+	size_t first;
 	double *v;
-	const struct prom_nodes *nodes; /* `v` is not filled, but these */
+	/* fill the rows of these nodes; NULL: fill `v` */
+	const struct prom_nodes *nodes;
 };
 
 static int ask_grid(const struct prom_grid *g, struct error *err)
@@ -271,7 +274,7 @@ static int ask_grid(const struct prom_grid *g, struct error *err)
 				g->v + g->first, err);
 }
 
-/* A server that cannot do with so many samples at once is asked for halves of them. */
+/* If the server refuses so many samples at once, ask for halves of the range. */
 static int ask_halves(struct prom_grid g, struct error *err)
 {
 	size_t left = g.n, now = g.n;
@@ -416,7 +419,7 @@ static int check_url(const struct prom_config *cfg, struct error *err)
 	return 0;
 }
 
-/* Its header, from a line "TOKEN" or "USER:PASSWORD". */
+/* Make the Authorization header from a file with a line "TOKEN" or "USER:PASSWORD". */
 static int read_auth(const char *path, struct buf *ret, struct error *err)
 {
 	AUTO_BUF text = BUF_SECRET_INIT;
@@ -453,7 +456,7 @@ static int open_http(struct prom *p, const struct prom_config *cfg,
 		.cures = &p->cures,
 		.ca_file = cfg->ca_file,
 		.allow_plain = !url_is_secret(cfg->url),
-		/* Requests to this machine go by no proxy. */
+		/* Requests to this machine do not use a proxy. */
 		.is_direct = url_is_loopback(cfg->url),
 		.connect_timeout_ms = cfg->timeout_ms < CONNECT_MS
 					      ? cfg->timeout_ms

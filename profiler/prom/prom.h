@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Series of a server that answers Prometheus's HTTP API (/api/v1/query, query_range).  One
- * request has at most PROM_POINTS_MAX points of a series, PROM_PARALLEL are under way at
- * once, each has a deadline, and what fails in passing is asked for again.
+ * Reads series from a server with Prometheus's HTTP API (/api/v1/query, query_range). A request
+ * asks for at most PROM_POINTS_MAX points of a series, PROM_PARALLEL requests run at once, each has
+ * a deadline, and temporary failures are retried.
  *
  * Times are seconds since 1970.
  */
@@ -15,7 +15,8 @@
 
 #include "common/error.h"
 
-#define PROM_POINTS_MAX 10000u /* Prometheus gives 11,000 */
+/* points of a series; Prometheus allows 11,000 */
+#define PROM_POINTS_MAX 10000u
 #define PROM_PARALLEL 2u
 #define PROM_ANSWER_MAX (16u << 20)
 #define PROM_WARNING_MAX 200
@@ -24,30 +25,30 @@ struct prom;
 
 struct prom_config {
 	const char *url; /* "https://HOST[:PORT][/PREFIX]" */
-	const char
-		*auth_file; /* a line: a bearer token, or USER:PASSWORD; NULL */
-	const char *ca_file; /* PEM; NULL: the system's */
-	/* The options that name these two, for messages. */
+	/* file with a line: a bearer token, or USER:PASSWORD; NULL: none */
+	const char *auth_file;
+	const char *ca_file; /* PEM file of authorities; NULL: the system's */
+	/* Names of the options for these two files, for messages. */
 	const char *auth_option, *ca_option;
-	uint32_t timeout_ms; /* of one request */
+	uint32_t timeout_ms; /* timeout of one request */
 };
 
-/* Nothing is contacted.  -EINVAL: no address, or one that would get the password in the
- * clear.  One thread at a time uses a client. */
+/* Create a client; makes no request. -EINVAL: the address is invalid, or would receive the password
+ * unencrypted. One thread at a time may use a client. */
 int prom_new(const struct prom_config *cfg, struct prom **ret,
 	     struct error *err) MUST_CHECK;
 void prom_free(struct prom *p);
 DEFINE_AUTO(prom)
 
-/* The server's warning beside a result, such as that parts are missing; or "". */
+/* The server's first warning, such as that data is incomplete; "": none. */
 const char *prom_warning(const struct prom *p);
-/* Requests that were sent. */
+/* Number of requests sent. */
 size_t prom_requests(const struct prom *p);
 
 /*
- * Put the values of `query`, an expression with one series, at `begin_s` and each `step_s`
- * after it into `v`, which has room for `n`; NAN where there is none.  With several series
- * the result is undefined; with none all are NAN.
+ * Store the values of `query`, an expression with one series, at `begin_s` and every `step_s` after
+ * it in `v`, which has room for `n`; NAN: no value. With several series the result is undefined;
+ * with none all values are NAN.
  *   -EINVAL     the server does not understand the query
  *   -EACCES     it wants another password or token
  *   -ENOENT     there is no such API at this address
@@ -59,14 +60,15 @@ int prom_range(struct prom *p, const char *query, int64_t begin_s,
 	       uint32_t step_s, size_t n, double *v,
 	       struct error *err) MUST_CHECK;
 
-/* Room for the values of a node, in the order of the range's times.  A result other than 0 is
- * returned. */
+/* Called for each node: sets `*ret` to room for its values, in the order of time. A result other
+ * than 0 ends the query and is returned. */
 typedef int prom_row_fn(void *arg, const char *node, float **ret,
 			struct error *err);
 
 struct prom_nodes {
 	const char *query,
-		*node_label; /* an expression with a series for each node */
+		/* query: an expression with a series for each node */
+		*node_label;
 	int64_t begin_s;
 	uint32_t step_s;
 	size_t n;
@@ -74,21 +76,21 @@ struct prom_nodes {
 	void *arg;
 };
 
-/* prom_range() of a series for each node; what has no value, or none that is finite as a float,
- * stays as it was in its row.  Of several series of a node the last one counts. */
+/* As prom_range(), but with a series for each node. A missing value, or one that is not finite as a
+ * float, leaves the row's element unchanged. Of several series of a node the last one counts. */
 int prom_ask_nodes(struct prom *p, const struct prom_nodes *q,
 		   struct error *err) MUST_CHECK;
 
-/* A series as it was scraped. */
+/* A series of raw samples. */
 struct prom_series {
-	const char *
-		node; /* value of a label that the caller names; "" without it */
-	const char *id; /* its other labels, without those that name replicas */
+	/* value of the label `node_label`; "": the series has no such label */
+	const char *node;
+	const char *id; /* all other labels except those of replicas */
 	const double *at_s, *v;
 	size_t n;
 };
 
-/* Called for each series; a result other than 0 is returned. */
+/* Called for each series; a result other than 0 ends the query and is returned. */
 typedef int prom_series_fn(void *arg, const struct prom_series *s,
 			   struct error *err);
 
@@ -100,28 +102,28 @@ struct prom_samples {
 	const char *replica_labels; /* "replica,prometheus_replica" */
 };
 
-/* The samples of the last `length_s` before `end_s`, of all series.  Errors as above. */
+/* Get the samples of the `length_s` before `end_s`, of all series. Errors as above. */
 int prom_samples(struct prom *p, const struct prom_samples *s,
 		 prom_series_fn *fn, void *arg, struct error *err) MUST_CHECK;
 
-/* Called for each name; a result other than 0 is returned. */
+/* Called for each name; a result other than 0 ends the query and is returned. */
 typedef int prom_name_fn(void *arg, const char *name, struct error *err);
 
-/* The names of all metrics that have samples in about that time, by `match` ("cluster="a"", NULL:
- * all).  It costs the server a look at an index, and none at samples.  Errors as above. */
+/* Get the names of all metrics with samples in about that time, selected by `match` ("cluster="a"",
+ * NULL: all). The server reads only its index, no samples. Errors as above. */
 int prom_each_name(struct prom *p, const char *match, int64_t from_s,
 		   int64_t to_s, prom_name_fn *fn, void *arg,
 		   struct error *err) MUST_CHECK;
 
-/* Send JSON to `path` ("/api/v2/alerts") of the server, such as an Alertmanager's; what it
- * answers is not read.  Errors as of prom_range(). */
+/* Post JSON to `path` ("/api/v2/alerts") of the server, such as an Alertmanager; the answer is
+ * ignored. Errors as for prom_range(). */
 int prom_post(struct prom *p, const char *path, const char *json, size_t len,
 	      struct error *err) MUST_CHECK;
 
-/* The length of a node's name without the port that an `instance` has at its end. */
+/* Length of a node's name without the port that an `instance` label ends with. */
 size_t prom_node_length(const char *node);
 
-/* Is it a name of a metric or label, in letters that need no quotes? */
+/* Is it a metric or label name that needs no quotes? */
 bool prom_is_name(const char *s);
 
 #endif

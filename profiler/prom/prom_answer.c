@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Answers of Prometheus's HTTP API: no I/O. */
+/* Parses answers of Prometheus's HTTP API. No I/O. */
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "common/text.h"
 #include "profiler/prom/prom_priv.h"
 
-#define LABELS_MAX 256 /* of a series */
+#define LABELS_MAX 256 /* labels of a series */
 
 static int refuse_answer(struct error *err)
 {
@@ -34,7 +34,8 @@ static void keep_warning(const json_t *answer, char out[PROM_WARNING_MAX])
 	text_make_printable(out);
 }
 
-/* The answer's data, which stay its own; NULL: it has none, or tells of an error. */
+/* Parse an answer and return its "data", borrowed from `*answer`; NULL: there is none, or the
+ * answer is an error. */
 static const json_t *answer_data(const char *text, size_t len, json_t **answer)
 {
 	const char *status;
@@ -48,7 +49,7 @@ static const json_t *answer_data(const char *text, size_t len, json_t **answer)
 		       : NULL;
 }
 
-/* `result` is of `answer`. */
+/* Take a reference to `result`, and keep the warning of `answer`, which contains it. */
 static int keep_answer(const json_t *answer, json_t *result,
 		       char warning[PROM_WARNING_MAX], json_t **ret,
 		       struct error *err)
@@ -99,7 +100,7 @@ void prom_answer_reason(const char *text, size_t len, char *out, size_t max)
 	text_make_printable(out);
 }
 
-/* [1435781430.781, "1.5"] */
+/* Read a sample such as [1435781430.781, "1.5"]. */
 static bool read_value(const json_t *pair, double *at_s, double *v)
 {
 	const json_t *at = json_array_get(pair, 0);
@@ -187,17 +188,18 @@ size_t prom_node_length(const char *node)
 {
 	const char *port = strrchr(node, ':');
 	size_t len = port ? (size_t)(port - node) : 0;
-	bool is_port = len && port[1] &&
-		       port[1 + strspn(port + 1, "0123456789")] == '\0' &&
-		       /* Without brackets it is the end of an IPv6 address. */
-		       (port[-1] == ']' || !memchr(node, ':', len));
+	bool is_port =
+		len && port[1] &&
+		port[1 + strspn(port + 1, "0123456789")] == '\0' &&
+		/* several colons without brackets are an IPv6 address, not a port */
+		(port[-1] == ']' || !memchr(node, ':', len));
 
 	return is_port ? len : strlen(node);
 }
 
 /* ------------------------------------------------------------------- samples --- */
 
-/* Is it one of the words of "a,b"? */
+/* Is `word` in the comma-separated list? */
 static bool is_listed(const char *list, const char *word)
 {
 	size_t len = strlen(word);
@@ -212,7 +214,7 @@ static bool is_listed(const char *list, const char *word)
 	return false;
 }
 
-/* Labels in the order of their names, so that equal series have equal ids. */
+/* Join the labels in the order of their names, so that equal series get equal ids. */
 static int build_id(const json_t *labels, const struct prom_samples *s,
 		    struct buf *id, struct error *err)
 {

@@ -45,7 +45,7 @@ static int post_text(struct service_client *c, const char *path,
 	return rc;
 }
 
-/* The service's time lies in the middle of the quickest exchange. */
+/* Assume that the service read its clock in the middle of the quickest exchange. */
 int stage_clock_exchange(struct service_client *c, const char *node,
 			 struct buf *ret, struct error *err)
 {

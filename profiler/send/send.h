@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Events to bootseer-registry, and what its clock says of this machine's. */
+/* Sends events to bootseer-registry, and measures the offset of this machine's clocks from the
+ * service's. */
 #ifndef BOOTSEER_PROFILER_SEND_H
 #define BOOTSEER_PROFILER_SEND_H
 
@@ -11,19 +12,19 @@ struct stage_sent {
 };
 
 /*
- * Find what to add to the clocks here to have the service's, by some exchanges, written
- * as the service takes it, into `ret`.
+ * Measure, by some exchanges, the offset to add to this machine's clocks to get the service's time.
+ * `ret` gets it in the format that the service accepts.
  */
 int stage_clock_exchange(struct service_client *c, const char *node,
 			 struct buf *ret, struct error *err) MUST_CHECK;
 
-/* Send lines of one node; `clock` is of an exchange, or NULL when they are another
- * machine's.  Errors are those of service_client_do(). */
+/* Send lines of one node. `clock`: result of stage_clock_exchange(), or NULL for another machine's
+ * lines. Errors are those of service_client_do(). */
 int stage_send(struct service_client *c, const char *node, const char *clock,
 	       const struct buf *lines, struct stage_sent *ret,
 	       struct error *err) MUST_CHECK;
 
-/* May the same lines be taken later? */
+/* Is the error temporary, so that a later attempt with the same lines may succeed? */
 bool stage_send_is_passing(int rc);
 
 #endif
