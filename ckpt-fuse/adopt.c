@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files in the other layout: read and written side by side, then one commit. */
+/* Rewrites a file in the other layout (striped or plain): reads and writes in parallel, then
+ * commits once. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -11,7 +12,8 @@
 #include "common/side_by_side.h"
 
 #define ALIGNMENT 4096u
-#define READERS 8u /* of a file that becomes plain: it is written in order */
+/* threads that read a file that becomes plain; units are written in their order */
+#define READERS 8u
 #define PLAIN_MODE 0644u
 
 struct file_adoption {
@@ -19,9 +21,11 @@ struct file_adoption {
 	struct ckpt_writer *writer;
 	uint64_t size, unit, n_units;
 	const struct ckpt_progress *progress;
-	pthread_mutex_t lock; /* the rest, and the calls of `progress` */
+	/* protects the members below and calls of `progress` */
+	pthread_mutex_t lock;
 	pthread_cond_t turn;
-	uint64_t next_read, next_written; /* units, of what becomes plain */
+	/* next unit to read, and to write, of a file that becomes plain */
+	uint64_t next_read, next_written;
 	uint64_t done;
 	bool has_failed;
 };
@@ -68,7 +72,7 @@ static void *buffer_new(const struct file_adoption *a, struct error *err)
 	return data;
 }
 
-/* Adopt a column, its units in their order. */
+/* Copy the units of one column in their order. */
 static int adopt_column(void *arg, unsigned int c, struct error *err)
 {
 	struct file_adoption *a = arg;
@@ -93,7 +97,7 @@ static int adopt_column(void *arg, unsigned int c, struct error *err)
 
 /* ----------------------------------------------------------------------- plain --- */
 
-/* False: there is none left, or another reader failed. */
+/* Take the next unit to read. False: none is left, or another reader failed. */
 static bool take_unit(struct file_adoption *a, uint64_t *ret)
 {
 	bool is_there;
@@ -106,7 +110,7 @@ static bool take_unit(struct file_adoption *a, uint64_t *ret)
 	return is_there;
 }
 
-/* False: one before it failed. */
+/* Wait until unit `u` may be written. False: a unit before it failed. */
 static bool wait_turn(struct file_adoption *a, uint64_t u)
 {
 	bool is_ours;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files that are there, made striped or plain. */
+/* Converts existing files to the striped or the plain layout. */
 #ifndef BOOTSEER_CKPT_FUSE_ADOPT_H
 #define BOOTSEER_CKPT_FUSE_ADOPT_H
 
@@ -9,15 +9,17 @@ struct ckpt_progress;
 
 struct ckpt_adopt {
 	bool to_plain;
-	uint64_t threshold; /* plain files that are longer are made striped */
-	uint32_t columns;   /* 1..64; 0: by the size; striped files stay */
-	uint32_t uid, gid;  /* of files that were plain, which say nothing */
-	/* Permissions, owner and extended attributes of what is made plain may go. */
+	uint64_t threshold; /* longer plain files become striped */
+	/* 1..64; 0: chosen by size; striped files keep theirs */
+	uint32_t columns;
+	/* owner of files that were plain, since plain files have none */
+	uint32_t uid, gid;
+	/* A file that becomes plain may lose its permissions, owner and extended attributes. */
 	bool may_lose;
 	bool dry_run;
 	/* Results: */
-	bool is_changed; /* or, in a dry run, would be */
-	uint64_t size;   /* of the file */
+	bool is_changed; /* true also in a dry run if it would be changed */
+	uint64_t size;   /* size of the file */
 };
 
 /* Write a file again in the other layout, in parallel: it is there all the time, as it was

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Columns that a writer names and has not made: those of the file that it goes on behind, of the
- * parts that it commits, and of earlier files whose units it names.  ckpt_gc() may be about to
- * remove what nobody else names: docs/formats/checkpoint.md.
+ * Checks columns that a writer's manifest names but that the writer did not make: those of the file
+ * that it extends, of the parts that it commits, and of earlier files whose units it names.
+ * ckpt_gc() may be about to remove columns that no manifest names: docs/formats/checkpoint.md.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -11,11 +11,12 @@
 #include "ckpt-fuse/writer.h"
 #include "common/side_by_side.h"
 
-#define LOOKS_MAX 16u /* requests at a time */
+#define LOOKS_MAX 16u /* parallel requests */
 
 struct column_look {
 	struct ckpt_writer *writer;
-	uint64_t (*ends)[COLUMNS_MAX]; /* by segment; all 0: it is not used */
+	/* needed end of each column, by segment; all 0: the segment is not used */
+	uint64_t (*ends)[COLUMNS_MAX];
 	enum base_mark mark;
 	atomic_size_t next;
 };
@@ -28,10 +29,11 @@ static bool is_used(const uint64_t ends[COLUMNS_MAX])
 	return false;
 }
 
-/* ckpt_gc() puts a mark where nobody names the segment, and writes into the mark before it removes
- * the columns.  -ENOENT: they are not to be named. */
-static int look_at_mark(const struct column_look *l,
-			const struct ckpt_segment *s, struct error *err)
+/* Check a segment's mark. ckpt_gc() marks a segment that no manifest names, and writes into the
+ * mark before it removes the columns. -ENOENT: the columns are being removed, and must not be
+ * named. */
+static int check_segment_mark(const struct column_look *l,
+			      const struct ckpt_segment *s, struct error *err)
 {
 	struct object_store *store = l->writer->store;
 	char name[COLUMN_NAME_MAX];
@@ -46,14 +48,15 @@ static int look_at_mark(const struct column_look *l,
 		return -ENOENT;
 	if (l->mark == BASE_MARK_LEFT)
 		return 0;
-	/* Remove this version only: gc may meanwhile have marked its columns for removal. */
+	/* Remove only this version of the mark: gc may have written into it since, to remove the
+	 * columns. */
 	rc = object_delete(store, name, o.tag, err);
 	if (rc == -ESTALE)
 		return -ENOENT;
 	return rc == -ENOENT ? 0 : rc;
 }
 
-static int look_at_marks(void *arg, unsigned int index, struct error *err)
+static int check_segment_marks(void *arg, unsigned int index, struct error *err)
 {
 	struct column_look *l = arg;
 	int rc = 0;
@@ -63,12 +66,14 @@ static int look_at_marks(void *arg, unsigned int index, struct error *err)
 	while (rc == 0 &&
 	       (i = atomic_fetch_add(&l->next, 1)) < l->writer->n_base)
 		if (is_used(l->ends[i]))
-			rc = look_at_mark(l, &l->writer->map.segments[i], err);
+			rc = check_segment_mark(l, &l->writer->map.segments[i],
+						err);
 	return rc;
 }
 
-/* -ENOENT: a column is gone, or shorter than what is to be read of it. */
-static int look_at_columns(void *arg, unsigned int index, struct error *err)
+/* Check columns in the store. -ENOENT: one is gone, or shorter than the part of it that is
+ * needed. */
+static int check_base_columns(void *arg, unsigned int index, struct error *err)
 {
 	struct column_look *l = arg;
 	const size_t n = l->writer->n_base * COLUMNS_MAX;
@@ -102,7 +107,7 @@ static unsigned int count_looks(const struct column_look *l)
 	return n;
 }
 
-/* All marks before any column: whoever removes both removes a mark last. */
+/* Check all marks before any column: gc, which removes both, removes the mark last. */
 int writer_look_at_base(struct ckpt_writer *w, enum base_mark mark,
 			struct error *err)
 {
@@ -118,7 +123,7 @@ int writer_look_at_base(struct ckpt_writer *w, enum base_mark mark,
 	n = count_looks(&l);
 	if (!n)
 		return 0;
-	rc = side_by_side(n, look_at_marks, &l, err);
+	rc = side_by_side(n, check_segment_marks, &l, err);
 	atomic_store(&l.next, 0);
-	return rc == 0 ? side_by_side(n, look_at_columns, &l, err) : rc;
+	return rc == 0 ? side_by_side(n, check_base_columns, &l, err) : rc;
 }

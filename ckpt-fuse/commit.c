@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The end of a write: the columns durable, then one put, which is the commit.  What was
- * there when the file was opened is compared, and whoever else has written it since
- * keeps it: docs/decisions/0017-two-writers.md. */
+/* Commits a write: makes the columns durable, then puts one object, which is the commit. The
+ * version that existed at the open is compared; if another writer has written the file since, that
+ * writer's file stays: docs/decisions/0017-two-writers.md. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,9 +9,10 @@
 
 #include "ckpt-fuse/writer.h"
 
-#define TRIES 8u /* others may change attributes meanwhile, again and again */
+/* attempts, since others may change attributes again and again */
+#define TRIES 8u
 
-static int is_whole(const struct ckpt_writer *w, struct error *err)
+static int has_all_units(const struct ckpt_writer *w, struct error *err)
 {
 	uint64_t unit = manifest_unit(w->manifest);
 
@@ -35,8 +36,8 @@ static int set_conflict(const struct ckpt_writer *w, struct error *err)
 			 w->path);
 }
 
-/* No other version: that is of a writer who commits, too, and who removes what we
- * have put.  If each took what the other one put, no file would be left. */
+/* Remove this version only. Another version belongs to another writer that commits at the same
+ * time, and that removes what we have put: if each removed the other's, no file would be left. */
 static int remove_before(struct object_store *s, const char *name,
 			 const char *tag, struct error *err)
 {
@@ -45,9 +46,9 @@ static int remove_before(struct object_store *s, const char *name,
 	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
 }
 
-/* A store without a conditional delete looks at the version and then removes the name:
- * a file that is put in between goes, for ckpt_gc() or for another writer.  So whoever
- * is one of several looks whether any is left. */
+/* Check that one of the concurrent writers' files is left. A store without conditional deletes
+ * compares the version and then removes the name, so a file that is put in between is lost to
+ * ckpt_gc() or another writer. */
 static int check_left(struct ckpt_writer *w, struct error *err)
 {
 	struct object_stat o;
@@ -65,21 +66,21 @@ static int check_left(struct ckpt_writer *w, struct error *err)
 
 /* -------------------------------------------------------------------- striped files --- */
 
-/* The plain object of the name, just before the manifest appears. */
+/* Look at the plain object of the same name, just before the manifest appears. */
 static int look_at_plain(struct ckpt_writer *w, char ret_tag[OBJECT_TAG_MAX],
 			 struct error *err)
 {
 	int rc = version_tag_now(w->store, w->path, ret_tag, err);
 
-	/* An object that is gone was removed, or renamed: nothing of it is lost here. */
+	/* A missing object was removed or renamed, so nothing is lost by going on. */
 	if (rc == 0 && w->version && *ret_tag &&
 	    strcmp(ret_tag, w->version->plain) != 0)
 		rc = set_conflict(w, err);
 	return rc;
 }
 
-/* The manifest that we replace is gone.  What it hid, or what was written instead of
- * it, is somebody's file. */
+/* The manifest to replace is gone. The plain object that it hid, or a file written in its place,
+ * belongs to others. */
 static int manifest_is_gone(struct ckpt_writer *w, struct error *err)
 {
 	struct ckpt_version *v = w->version;
@@ -94,9 +95,9 @@ static int manifest_is_gone(struct ckpt_writer *w, struct error *err)
 	return rc;
 }
 
-/* The manifest is another than the one that was there.  1: it is ours, by a request
- * whose answer was lost; 0: it names the same bytes as before, so that the next try
- * replaces it; -ESTALE: it is somebody else's. */
+/* The manifest differs from the one at the open. 1: it is ours, from a request whose answer was
+ * lost; 0: it names the same bytes as at the open, so the next try replaces it; -ESTALE: another
+ * writer's. */
 static int look_at_manifest(struct ckpt_writer *w, struct error *err)
 {
 	struct ckpt_version *v = w->version;
@@ -121,7 +122,7 @@ static int look_at_manifest(struct ckpt_writer *w, struct error *err)
 		version_set_tag(w->put_tag, tag);
 		return 1;
 	}
-	/* A writer that went on from our manifest needs its columns. */
+	/* Another writer has continued from our manifest and needs our columns: keep them. */
 	if (!w->is_plain && !writer_is_named(w, m))
 		w->is_sent = false;
 	return set_conflict(w, err);
@@ -137,7 +138,7 @@ static int set_generation(struct ckpt_writer *w, struct error *err)
 	else
 		rc = manifest_load_generation(w->store, w->name.s, &before,
 					      err);
-	/* Where nothing is compared, it may have been replaced. */
+	/* Without comparison, the base may have been replaced. */
 	w->is_base_gone = w->is_base_gone || before == 0 ||
 			  (!w->version && before != w->base_generation);
 	w->manifest->generation = before + 1;
@@ -190,9 +191,9 @@ static int put_manifest(struct ckpt_writer *w, struct error *err)
 	return rc;
 }
 
-/* A plain object was written over the one that we saw, by somebody who saw no manifest
- * and was told that it is stored: it is the file. */
-static int give_way(struct ckpt_writer *w, struct error *err)
+/* Another writer, which saw no manifest, has replaced the plain object and was told that it is
+ * stored: that object is the file, so ours gives way. */
+static int yield_to_plain_object(struct ckpt_writer *w, struct error *err)
 {
 	struct ckpt_version *v = w->version;
 	int rc = object_delete(w->store, w->name.s, v->striped, err);
@@ -213,7 +214,7 @@ static int say_base_gone(const struct ckpt_writer *w, struct error *err)
 			 w->path);
 }
 
-/* Behind our put: either gc has seen that, or we see what it says. */
+/* Check the base again after our put: either gc has seen our manifest, or we see gc's mark. */
 static int check_base(struct ckpt_writer *w, struct error *err)
 {
 	struct error ignored = ERROR_INIT;
@@ -226,9 +227,9 @@ static int check_base(struct ckpt_writer *w, struct error *err)
 	return say_base_gone(w, err);
 }
 
-/* A file that is there is not replaced by one that nobody can read: the manifest behind which
- * check_base() looks is then taken back, and the one before it is gone.  Parts always have a base
- * that may be gone; of other writers this is known where nothing is compared. */
+/* Check the base before the put as well if a file would be replaced: if check_base() failed after
+ * the put, our manifest would be taken back and the earlier one would be gone. Parts always have a
+ * base that may be gone; for other writers this is known only if nothing is compared. */
 static int look_before_put(struct ckpt_writer *w, struct error *err)
 {
 	bool is_replaced = w->version && *w->version->striped;
@@ -265,10 +266,11 @@ static int commit_striped(struct ckpt_writer *w, struct error *err)
 		rc = check_base(w, err);
 	if (rc < 0 || !*plain)
 		return rc;
-	/* The plain object is hidden already; one that stays is ckpt_gc()'s. */
+	/* The plain object is hidden by the manifest. If it cannot be removed, ckpt_gc() will do
+	 * so. */
 	rc = object_delete(w->store, w->path, plain, &ignored);
 	if (rc == -ESTALE && w->version && !was_striped)
-		return give_way(w, err);
+		return yield_to_plain_object(w, err);
 	if (rc == 0 && w->version)
 		w->version->plain[0] = '\0';
 	return check_left(w, err);
@@ -276,7 +278,7 @@ static int commit_striped(struct ckpt_writer *w, struct error *err)
 
 /* ---------------------------------------------------------------------- plain files --- */
 
-/* The manifest, just before the plain object appears below it. */
+/* Look at the manifest just before the plain object is put, which the manifest hides. */
 static int look_at_striped(struct ckpt_writer *w, char ret_tag[OBJECT_TAG_MAX],
 			   struct error *err)
 {
@@ -292,7 +294,7 @@ static int look_at_striped(struct ckpt_writer *w, char ret_tag[OBJECT_TAG_MAX],
 	return rc;
 }
 
-/* The plain object is not the one that was there. */
+/* The put was refused, because the plain object is another than the one at the open. */
 static int plain_refused(struct ckpt_writer *w, struct error *err)
 {
 	char tag[OBJECT_TAG_MAX];
@@ -309,8 +311,8 @@ static int plain_refused(struct ckpt_writer *w, struct error *err)
 			 w->path);
 }
 
-/* The file is there when its manifest is not.  Whoever put another one meanwhile has
- * the file, and what we have put goes. */
+/* Remove the manifest, which makes the plain object visible. If another writer has put a manifest,
+ * that is the file, and our object is removed. */
 static int remove_manifest(struct ckpt_writer *w, const char *own_tag,
 			   const char *tag, struct error *err)
 {
@@ -348,7 +350,7 @@ static int commit_plain(struct ckpt_writer *w, struct ckpt_stat *ret,
 	struct ckpt_version *v = w->version;
 	char striped[OBJECT_TAG_MAX];
 	struct object_stat o;
-	/* A column of an empty file has nothing to be sent. */
+	/* The column of an empty file needs no request. */
 	int rc = writer_column_put(w, 0, err);
 
 	if (rc == 0)
@@ -374,7 +376,7 @@ static int commit_plain(struct ckpt_writer *w, struct ckpt_stat *ret,
 int ckpt_commit(struct ckpt_writer *w, struct ckpt_stat *ret, struct error *err)
 {
 	struct ckpt_stat st;
-	int rc = w->is_growing ? 0 : is_whole(w, err);
+	int rc = w->is_growing ? 0 : has_all_units(w, err);
 
 	if (rc < 0)
 		return rc;

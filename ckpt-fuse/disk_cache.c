@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A mount that has a file of the cache open shares a lock of it.  When the budget is used up, files
- * without such a lock are removed, those used longest ago first; with all in use no more is kept.
- * Mounts know of each other's bytes by looking through the folder, each after a part of the budget
- * that it wrote.
+ * A mount holds a shared lock on each cache file that it has open. When the budget is used up,
+ * files without a lock are removed, the least recently used first; if all are in use, nothing more
+ * is stored. Mounts learn of each other's bytes by scanning the folder, each after writing a part
+ * of the budget.
  */
 #include "ckpt-fuse/disk_cache.h"
 
@@ -23,29 +23,31 @@
 #include "common/clock.h"
 #include "common/digest.h"
 
-/* With no room the folder is looked through no more often. */
+/* Without room, the folder is scanned at most once in this time. */
 #define LOOK_EVERY_NS NS_PER_S
-/* A mount looks again when it wrote so small a part of the budget: each of sixteen may have
- * written as much since, and a sixteenth is kept free. */
+/* A mount scans again after it wrote this part (1/256) of the budget. Each of sixteen mounts may
+ * have written as much since, so a sixteenth of the budget is kept free. */
 #define LOOK_SHARE 256
-/* A write that took so long says that the disk is slower than what brings the bytes: the next
- * ones are left out for so many times that, and readers lose a tenth of their time at most. */
+/* A write that takes this long shows that the disk is slower than the source of the bytes. Then no
+ * writes are made for ten times as long, so that readers lose at most a tenth of their time. */
 #define SLOW_NS (100 * NS_PER_MS)
 #define SLOW_RESTS 10
 #define FAILED_REST_NS (60 * NS_PER_S)
-/* A part of the disk that is left to others: a node whose disk is full can do nothing. */
+/* 1/20 of the disk is left free, because a node with a full disk cannot work. */
 #define FREE_SHARE 20
 
 struct disk_cache {
 	int dir_fd;
 	uint64_t most;
 	struct digest store;
-	pthread_mutex_t lock; /* what follows */
-	uint64_t left; /* as the last look said, less what was written since */
-	uint64_t since_look; /* bytes that were given room */
-	uint64_t writing;    /* of these, bytes that a look may not see yet */
+	pthread_mutex_t lock; /* protects the members below */
+	/* free budget at the last scan, less the bytes written since */
+	uint64_t left;
+	/* bytes for which room was taken since the last scan */
+	uint64_t since_look;
+	uint64_t writing; /* part of these that a scan may not see yet */
 	bool is_looking;
-	int64_t look_ns; /* when the folder may be looked through again */
+	int64_t look_ns; /* earliest time of the next scan */
 	int64_t rests_until_ns;
 	struct disk_cache_stats stats;
 };
@@ -54,12 +56,12 @@ struct disk_cache_file {
 	struct disk_cache *cache;
 	const struct ckpt_file *file;
 	char name[DIGEST_STR_MAX];
-	pthread_mutex_t lock; /* what follows */
-	int fd;               /* -1: not opened, or not there */
+	pthread_mutex_t lock; /* protects the members below */
+	int fd;               /* -1: not opened, or the file does not exist */
 	bool was_looked_for;
 };
 
-/* A file in the folder. */
+/* A file in the cache folder. */
 struct kept_entry {
 	char name[DIGEST_STR_MAX];
 	int64_t used_s; /* since 1970 */
@@ -124,7 +126,7 @@ static int order_entries(const void *x, const void *y)
 	return (a->used_s > b->used_s) - (a->used_s < b->used_s);
 }
 
-/* Files that are the cache's, by their names; others are let alone. */
+/* List the cache's files, recognised by their names; other files are ignored. */
 static int list_entries(const struct disk_cache *c, struct kept_entry **ret,
 			size_t *ret_n)
 {
@@ -159,7 +161,8 @@ static int list_entries(const struct disk_cache *c, struct kept_entry **ret,
 	return rc;
 }
 
-/* False: a mount has it open, or another one removed it, and the name may be a new file's. */
+/* Remove a file. False: a mount has it open, or another mount removed it already (then the name may
+ * be a new file's). */
 static bool remove_entry(const struct disk_cache *c, const char *name)
 {
 	AUTO_CLOSE int fd =
@@ -183,7 +186,7 @@ static uint64_t disk_room(const struct disk_cache *c)
 	return free_bytes > others ? free_bytes - others : 0;
 }
 
-/* See what the folder has by now, other mounts' bytes too, and make some room. */
+/* Scan the folder, which has other mounts' bytes too, and remove files to make room. */
 static int make_room(const struct disk_cache *c, uint64_t bytes,
 		     uint64_t *ret_left)
 {
@@ -195,7 +198,7 @@ static int make_room(const struct disk_cache *c, uint64_t bytes,
 
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		used += all[i].bytes;
-	/* File systems may show later what a removal gave. */
+	/* Count removed bytes ourselves: the file system may show the free space later. */
 	for (size_t i = 0;
 	     rc == 0 && i < n && (used + bytes > most || room < bytes); i++) {
 		if (!remove_entry(c, all[i].name))
@@ -207,14 +210,15 @@ static int make_room(const struct disk_cache *c, uint64_t bytes,
 	return rc;
 }
 
-/* With the lock.  The disk is asked each time, since others write to it, too. */
+/* Is there room? The free space of the disk is read each time, since others write to it too. Called
+ * with the lock held. */
 static bool has_room(const struct disk_cache *c, uint64_t bytes)
 {
 	return bytes <= c->left && bytes + c->writing <= disk_room(c);
 }
 
-/* With the lock, which is released meanwhile. */
-static void look_through(struct disk_cache *c, uint64_t bytes)
+/* Scan the folder. Called with the lock held, and releases it meanwhile. */
+static void scan_cache_folder(struct disk_cache *c, uint64_t bytes)
 {
 	uint64_t unseen = c->writing, left;
 	int rc;
@@ -232,7 +236,7 @@ static void look_through(struct disk_cache *c, uint64_t bytes)
 		c->look_ns = clock_now_ns() + LOOK_EVERY_NS;
 }
 
-/* Room for the bytes, which are counted from now on. */
+/* Take room for the bytes, and count them; false: no room. */
 static bool take_room(struct disk_cache *c, size_t bytes)
 {
 	const int64_t now_ns = clock_now_ns();
@@ -242,7 +246,7 @@ static bool take_room(struct disk_cache *c, size_t bytes)
 	ok = now_ns >= c->rests_until_ns;
 	if (ok && !c->is_looking && now_ns >= c->look_ns &&
 	    (!has_room(c, bytes) || c->since_look >= c->most / LOOK_SHARE))
-		look_through(c, bytes);
+		scan_cache_folder(c, bytes);
 	ok = ok && has_room(c, bytes);
 	c->left -= ok ? bytes : 0;
 	c->since_look += ok ? bytes : 0;
@@ -253,7 +257,8 @@ static bool take_room(struct disk_cache *c, size_t bytes)
 
 /* --------------------------------------------------------------------- its files --- */
 
-/* Another store's file may have the same checksums, and other bytes. */
+/* Name the cache file; the store is part of the name, because files of two stores may have equal
+ * checksums and different bytes. */
 static int entry_name(const struct disk_cache *c, const struct ckpt_file *f,
 		      char ret[DIGEST_STR_MAX])
 {
@@ -296,7 +301,7 @@ void disk_cache_detach(struct disk_cache_file *x)
 	free(x);
 }
 
-/* -1: it is not there, or is being removed. */
+/* Open the cache file; -1: it does not exist or is being removed. */
 static int open_entry(const struct disk_cache_file *x, bool is_new)
 {
 	AUTO_CLOSE int fd =
@@ -325,8 +330,9 @@ static int entry_fd(struct disk_cache_file *x, bool is_new)
 	return fd;
 }
 
-/* Whole chunks are what can be checked. */
-static bool is_whole(const struct disk_cache_file *x, uint64_t off, size_t len)
+/* Is the range made of whole chunks? Only these can be checked. */
+static bool is_chunk_range(const struct disk_cache_file *x, uint64_t off,
+			   size_t len)
 {
 	const uint32_t chunk = ckpt_file_chunk(x->file);
 
@@ -337,7 +343,7 @@ static bool is_whole(const struct disk_cache_file *x, uint64_t off, size_t len)
 
 static bool read_entry(int fd, uint64_t off, char *buf, size_t len)
 {
-	/* A hole need not be read. */
+	/* Do not read a hole: it has no cached bytes. */
 	if (lseek(fd, (off_t)off, SEEK_DATA) != (off_t)off)
 		return false;
 	while (len) {
@@ -355,7 +361,7 @@ static bool read_entry(int fd, uint64_t off, char *buf, size_t len)
 bool disk_cache_read(struct disk_cache_file *x, uint64_t off, void *buf,
 		     size_t len)
 {
-	const int fd = is_whole(x, off, len) ? entry_fd(x, false) : -1;
+	const int fd = is_chunk_range(x, off, len) ? entry_fd(x, false) : -1;
 
 	if (fd < 0 || !read_entry(fd, off, buf, len) ||
 	    ckpt_check_bytes(x->file, off, buf, len, NULL) < 0)
@@ -393,7 +399,7 @@ int disk_cache_keep(struct disk_cache_file *x, uint64_t off, const void *buf,
 	int64_t took_ns;
 	int rc;
 
-	if (!is_whole(x, off, len) || !take_room(c, len))
+	if (!is_chunk_range(x, off, len) || !take_room(c, len))
 		return 0;
 	rc = write_entry(x, off, buf, len);
 	took_ns = clock_now_ns() - begun_ns;

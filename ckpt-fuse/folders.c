@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Folders that are there without files: an empty object in each marks it. */
+/* Folders without files: an empty object marks each. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +84,7 @@ int ckpt_is_folder(struct object_store *s, const char *path, struct error *err)
 	return is_there ? 1 : rc;
 }
 
-/* Names below a folder that is renamed: objects, and folders that other tools marked. */
+/* Names below a folder that is renamed: objects, and folder markers of other tools. */
 struct folder_move {
 	struct name_list names, markers;
 };
@@ -102,7 +102,7 @@ static int add_name(void *arg, const struct object_entry *e, struct error *err)
 			     strlen(e->name), err);
 }
 
-/* Order of removal: marks last, as a folder is there as long as something is in it. */
+/* Order of removal: markers last, because a folder exists as long as it contains something. */
 static int by_mark(const void *a, const void *b)
 {
 	const char *const *x = a, *const *y = b;
@@ -127,7 +127,7 @@ static int add_folder(void *arg, const struct object_entry *e,
 			    : 0;
 }
 
-/* Where folders are real those that are empty now are left. */
+/* Remove the real folders that are empty now, in a store that has real folders. */
 static int remove_empty(struct object_store *s, const char *folder,
 			struct error *err)
 {
@@ -140,7 +140,7 @@ static int remove_empty(struct object_store *s, const char *folder,
 	return rc == 0 ? object_folder_remove(s, folder, err) : rc;
 }
 
-/* Rename the marker of a folder: under the new name the marker is in our own form. */
+/* Rename a folder's marker; the new marker is in our own form. */
 static int move_marker(struct object_store *s, const char *name,
 		       const char *from, const char *to, struct error *err)
 {
@@ -175,7 +175,7 @@ int ckpt_folder_rename(struct object_store *s, const char *from, const char *to,
 		rc = move_marker(s, m.markers.all[i], from, to, err);
 	name_list_fini(&m.names);
 	name_list_fini(&m.markers);
-	/* Files that were written meanwhile stay. */
+	/* Files written into the old folder in the meantime stay. */
 	if (rc == 0)
 		(void)!remove_empty(s, from, &ignored);
 	return rc;

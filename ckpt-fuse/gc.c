@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Columns that no manifest names.  They are listed before the manifests are read: a file that
- * appears meanwhile has its manifest by then.
+ * Removes columns that no manifest names. Columns are listed before the manifests are read, so that
+ * a file whose columns are in the list has its manifest by then.
  *
- * A list is not of one moment: a file that is renamed while it runs may be in it by neither
- * name.  So manifests are listed until a list has nothing new of the columns that were found.
- * What nobody names then is marked, and removed by a later call that finds it still so: who
- * has opened a file that was replaced, or goes on where it ended, has all of that time.  That
- * one says in the mark that it is going to, and looks at the manifests once more: a writer who
- * names it meanwhile looks at the mark behind that (commit.c), so one of the two sees the other.
+ * A list is not a snapshot: a file that is renamed during the list may be missing under both names.
+ * So manifests are listed again until a list shows nothing new about the columns that were found. A
+ * segment that no manifest names is then marked, and removed by a later call that finds it still
+ * unnamed. A reader of a replaced file, or a writer that extends it, has all the time in between.
+ * The later call writes into the mark that it is about to remove the segment, and then reads the
+ * manifests again. A writer that names the segment looks at the mark after its commit (commit.c),
+ * so one of the two sees the other.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,26 +19,29 @@
 #include "common/hash.h"
 
 #define DATA_FOLDER ".bootseer/data"
-/* Each is a file renamed just then, or a folder that is on its way. */
+/* Passes over the manifests: a further one is needed if a file was renamed, or a folder is being
+ * renamed. */
 #define PASSES_MAX 16u
-#define DOOMED "removed\n" /* what a mark has in it then */
+/* content of the mark of a segment that is about to be removed */
+#define DOOMED "removed\n"
 
-/* A segment's columns that are there. */
+/* A segment whose columns were found. */
 struct found_segment {
 	UT_hash_handle hh;
 	uint8_t id[SEGMENT_ID];
-	uint64_t columns; /* bits */
+	uint64_t columns; /* one bit for each column found */
 	int64_t newest_ms;
 	uint64_t bytes;
 	bool is_named, is_marked;
-	bool is_doomed; /* the mark says that it is about to be removed */
+	/* the mark says that the segment is about to be removed */
+	bool is_doomed;
 	int64_t marked_ms;
 };
 
-/* A manifest that was read. */
+/* A manifest that was read already. */
 struct seen_manifest {
 	UT_hash_handle hh;
-	char *path; /* of the file */
+	char *path; /* path of the file */
 	char tag[OBJECT_TAG_MAX];
 };
 
@@ -45,12 +49,14 @@ struct collection {
 	struct object_store *store;
 	struct found_segment *found;
 	struct seen_manifest *seen;
-	struct name_list
-		fresh; /* paths of files whose manifests are to be read */
-	struct name_list hidden; /* plain objects of the last list */
-	struct name_list tags;   /* versions of the objects of `hidden` */
-	bool is_moving;    /* this list was not all, or may not have been */
-	int64_t before_ms; /* only what is older; the store's clock */
+	/* paths of files whose manifests must be read */
+	struct name_list fresh;
+	/* plain objects hidden by manifests, from the last list */
+	struct name_list hidden;
+	struct name_list tags; /* versions of the objects in `hidden` */
+	bool is_moving;        /* the last list may have been incomplete */
+	/* remove only older objects; time of the store's clock */
+	int64_t before_ms;
 };
 
 static void collection_fini(struct collection *c)
@@ -105,7 +111,7 @@ static int data_found(void *arg, const struct object_entry *e,
 		      struct error *err)
 {
 	struct collection *c = arg;
-	/* An object of unknown time is younger than all but where all is old. */
+	/* Treat an object of unknown time as young, unless all ages are removed. */
 	int64_t modified_ms =
 		e->stat.modified_ms < 0 ? INT64_MAX - 1 : e->stat.modified_ms;
 	uint8_t id[SEGMENT_ID];
@@ -113,7 +119,7 @@ static int data_found(void *arg, const struct object_entry *e,
 	bool is_mark = segment_mark_parse(e->name, id);
 
 	if (!is_mark && !column_parse(e->name, id))
-		return 0; /* not ours: it stays */
+		return 0; /* not one of our objects: keep it */
 	f = found_make(c, id);
 	if (!f)
 		return error_nomem(err);
@@ -140,7 +146,7 @@ static struct seen_manifest *seen_of(struct collection *c, const char *path,
 	return m;
 }
 
-/* A plain object that is hidden by a manifest which a list before this one showed. */
+/* Note a plain object that is hidden by a manifest of an earlier list. */
 static int hidden_found(struct collection *c, const struct object_entry *e,
 			struct error *err)
 {
@@ -177,7 +183,7 @@ static bool is_old(const struct collection *c, const struct found_segment *f)
 	return f->newest_ms < c->before_ms;
 }
 
-/* Is there anything that could be removed by mistake? */
+/* Is there an unnamed segment, which could be removed by mistake? */
 static bool has_unnamed(const struct collection *c)
 {
 	const struct found_segment *f, *next;
@@ -190,8 +196,8 @@ static bool has_unnamed(const struct collection *c)
 	return false;
 }
 
-/* Keep the segments that a manifest names.  A manifest that was just written says nothing about
- * a file that is being renamed. */
+/* Keep the segments that a manifest names. A manifest that was written just now tells nothing about
+ * files that are being renamed, so it does not end the passes. */
 static void keep_segments(struct collection *c, const struct manifest *m)
 {
 	for (size_t i = 0; i < m->n_segments; i++) {
@@ -236,7 +242,7 @@ static int keep_named(struct collection *c, const char *path, struct error *err)
 
 	if (rc == 0)
 		rc = manifest_load_tag(c->store, name.s, &m, tag, err);
-	/* Removed since, or renamed to what the list had been past already. */
+	/* The file was removed, or renamed to a name that the list had passed already. */
 	if (rc == -ENOENT) {
 		c->is_moving = c->is_moving || has_unnamed(c);
 		return 0;
@@ -251,7 +257,7 @@ static int keep_named(struct collection *c, const char *path, struct error *err)
 	return note_seen(c, path, tag, err);
 }
 
-/* Forget the names of the list before. */
+/* Forget the names of the previous list. */
 static void forget_names(struct collection *c)
 {
 	name_list_fini(&c->fresh);
@@ -260,9 +266,9 @@ static void forget_names(struct collection *c)
 	c->fresh = c->hidden = c->tags = (struct name_list){ .n = 0 };
 }
 
-/* Look once. A manifest that was read before is read again only where the list says that
- * it is another. */
-static int look_once(struct collection *c, struct error *err)
+/* List and read the manifests once. One that was read before is read again only if the list shows
+ * another version. */
+static int read_manifests_once(struct collection *c, struct error *err)
 {
 	int rc;
 
@@ -277,7 +283,7 @@ static int look_once(struct collection *c, struct error *err)
 static int look_at_manifests(struct collection *c, struct error *err)
 {
 	for (unsigned int i = 0; i < PASSES_MAX; i++) {
-		int rc = look_once(c, err);
+		int rc = read_manifests_once(c, err);
 
 		if (rc < 0 || (i && !c->is_moving))
 			return rc;
@@ -306,7 +312,8 @@ static int remove_mark(struct collection *c, const struct found_segment *f,
 	return name_remove(c->store, name, err);
 }
 
-/* The mark is last: were it first, what is left would be marked anew. */
+/* Remove the mark last: otherwise, after an interruption, the remaining columns would be marked
+ * anew and wait again. */
 static int remove_segment(struct collection *c, const struct found_segment *f,
 			  struct ckpt_gc *gc, struct error *err)
 {
@@ -339,13 +346,14 @@ static int put_mark(struct collection *c, const struct found_segment *f,
 	return object_put(c->store, name, text, strlen(text), NULL, NULL, err);
 }
 
-/* No column is written behind its mark: the store's clock was wrong when it was put. */
+/* A mark older than a column is invalid, because no column is written after it: the store's clock
+ * was wrong. */
 static bool is_mark_true(const struct found_segment *f)
 {
 	return f->is_marked && f->marked_ms >= f->newest_ms;
 }
 
-/* Mark a segment. Its age counts from now, by the time that the store gives the mark. */
+/* Mark a segment as unnamed. The time since then is measured by the store's time of the mark. */
 static int mark_segment(struct collection *c, const struct found_segment *f,
 			struct ckpt_gc *gc, struct error *err)
 {
@@ -366,11 +374,11 @@ static bool is_due(const struct collection *c, const struct found_segment *f,
 static int end_segment(struct collection *c, const struct found_segment *f,
 		       struct ckpt_gc *gc, struct error *err)
 {
-	/* Named again, by a writer that took its time, or the end of a removal. */
+	/* The segment is named again by a slow writer, or only its mark is left of a removal. */
 	if (f->is_named || !f->columns)
 		return f->is_marked && !gc->dry_run ? remove_mark(c, f, err)
 						    : 0;
-	/* The segment may be of a file that is about to appear. */
+	/* The segment may belong to a file that is about to be committed. */
 	if (!is_old(c, f)) {
 		gc->n_young += (size_t)__builtin_popcountll(f->columns);
 		gc->bytes_young += f->bytes;
@@ -380,9 +388,10 @@ static int end_segment(struct collection *c, const struct found_segment *f,
 				: mark_segment(c, f, gc, err);
 }
 
-/* Doom all segments: whoever names one of these from now on sees that. */
-static int doom_all(struct collection *c, const struct ckpt_gc *gc,
-		    size_t *ret_n, struct error *err)
+/* Write into the marks of all segments to be removed, so that a writer that names one from now on
+ * sees it. */
+static int announce_removals(struct collection *c, const struct ckpt_gc *gc,
+			     size_t *ret_n, struct error *err)
 {
 	struct found_segment *f, *next;
 	int rc = 0;
@@ -399,9 +408,9 @@ static int doom_all(struct collection *c, const struct ckpt_gc *gc,
 	return rc;
 }
 
-/* Take the marks back, as it is not known which segments files need: none is to be
- * refused to those who name it. */
-static void take_marks_back(struct collection *c)
+/* Reset the marks: it is not known which segments are needed, so writers must be able to name
+ * all. */
+static void reset_marks(struct collection *c)
 {
 	struct found_segment *f, *next;
 	struct error ignored = ERROR_INIT;
@@ -413,7 +422,7 @@ static void take_marks_back(struct collection *c)
 	}
 }
 
-/* A store that nobody uses needs no such care, and has its marks as they are. */
+/* Write into the marks, unless all ages are removed: then no other process may use the store. */
 static int doom_segments(struct collection *c, const struct ckpt_gc *gc,
 			 struct error *err)
 {
@@ -422,17 +431,17 @@ static int doom_segments(struct collection *c, const struct ckpt_gc *gc,
 
 	if (gc->dry_run || gc->older_ms == 0)
 		return 0;
-	rc = doom_all(c, gc, &n, err);
+	rc = announce_removals(c, gc, &n, err);
 	if (rc == 0 && n)
 		rc = look_at_manifests(c, err);
 	if (rc < 0)
-		take_marks_back(c);
+		reset_marks(c);
 	return rc;
 }
 
-/* Unless it was written again: then it is a file that is about to appear.  Nor when nothing
- * hides it any more: its version is of before we looked, so that whoever has put another file
- * there since keeps it. */
+/* Remove a hidden plain object. Not if it was written again, since it belongs to a file that is
+ * about to appear; and not if it is no longer hidden. The version from before that check is
+ * removed, so that another file put there since stays. */
 static int remove_hidden(struct collection *c, size_t i, struct error *err)
 {
 	const char *path = c->hidden.all[i];
@@ -466,8 +475,8 @@ static int remove_all(struct collection *c, struct ckpt_gc *gc,
 	return rc;
 }
 
-/* From when on things are too young.  Of age 0 is all: a store that knows the time to
- * the second only may say that what was written just now is of the next one. */
+/* Compute from which time on objects are too young. With age 0 nothing is: a store with times in
+ * whole seconds may date a new object to the next second. */
 static int too_young(struct object_store *s, uint64_t older_ms, int64_t *ret,
 		     struct error *err)
 {

@@ -101,7 +101,7 @@ int ckpt_writer_name_unit(struct ckpt_writer *w, uint64_t u,
 	size_t i = w->n_base;
 	int rc = 0;
 
-	/* Segments of the base come before those that the writer makes. */
+	/* Segments of the base must be added before the writer's own. */
 	if (w->map.n_segments != w->n_base || at->len > w->map.unit)
 		return error_set(err, EINVAL, "unit %" PRIu64 " is named late",
 				 u);
@@ -180,7 +180,7 @@ int ckpt_writer_end_segment(struct ckpt_writer *w, struct error *err)
 	return rc;
 }
 
-/* By the thread that alone changes the map. */
+/* Called by the only thread that changes the map, so no lock is needed. */
 size_t ckpt_writer_stored(const struct ckpt_writer *w, uint64_t u)
 {
 	const struct unit_place *p = unit_map_find(&w->map, u);
@@ -195,7 +195,7 @@ bool ckpt_writer_can_read(const struct ckpt_writer *w, uint64_t u)
 	return !p || !w->segment || p->segment != w->map.n_segments - 1;
 }
 
-/* As a file of that unit alone. */
+/* Read through a temporary file that has only this unit. */
 int ckpt_writer_read(struct ckpt_writer *w, uint64_t u, void *buf,
 		     struct error *err)
 {

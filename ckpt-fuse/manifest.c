@@ -15,8 +15,8 @@
 #define MAGIC_LEN 8u
 #define VERSION 1u
 #define VERSION_XATTRS 2u /* with extended attributes */
-#define VERSION_PLACES \
-	3u /* with or without; segments have places in their columns */
+/* with or without extended attributes; segments have places in their columns */
+#define VERSION_PLACES 3u
 #define SEGMENT 48u
 #define CRC 4u
 #define FOOTER 16u
@@ -24,7 +24,8 @@
 #define CHUNK_MIN 4096u
 #define CHUNK_MAX (16u << 20)
 #define UNIT_CHUNKS_MAX 64u
-#define UNIT_MAX (64u << 20) /* bytes; some are in memory at a time */
+/* bytes; limited because several units are in memory at a time */
+#define UNIT_MAX (64u << 20)
 #define CHUNKS_MAX ((uint64_t)MANIFEST_MAX / CRC)
 
 int manifest_new(size_t n_segments, uint64_t n_chunks, struct manifest **ret,
@@ -122,7 +123,7 @@ size_t manifest_find(const struct manifest *m, uint64_t off)
 
 #define ID_START 0xcbf29ce484222325
 
-/* FNV-1a: the IDs of segments are random already. */
+/* Add to an FNV-1a hash, which is enough because segment IDs are random. */
 static uint64_t add_to_id(uint64_t id, const void *data, size_t len)
 {
 	const uint8_t *p = data;
@@ -234,8 +235,9 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The ID in the name of something in a segment's folder, and what is behind it; NULL: it is
- * no such name.  Whether all before the ID is right the caller sees by making the name. */
+/* Parse the ID in the name of an object in a segment's folder; returns the rest of the name, NULL:
+ * not such a name. The part before the ID is not checked: the caller compares the whole name with
+ * one made from the ID. */
 static const char *parse_id(const char *name, uint8_t ret_id[SEGMENT_ID])
 {
 	const char *p;
@@ -293,7 +295,8 @@ static int damage_error(struct error *err, const char *what)
 	return error_set(err, EBADMSG, "the manifest is damaged: %s", what);
 }
 
-/* Bytes of the extended attributes, for which there is another version. */
+/* Check the version, and read the length of the extended attributes, which only later versions
+ * have. */
 static int decode_version(const uint8_t *p, uint32_t *ret_xattrs,
 			  struct error *err)
 {
@@ -405,9 +408,8 @@ static int decode_segments(struct manifest *m, const uint8_t *p,
 		       : damage_error(err, "how many chunks it has");
 }
 
-/* Cut the map to the file's size. Units behind that were cut off, and nobody reads them:
- * who can write a manifest says there how much memory each reader has, whatever the file
- * is. */
+/* Cut the map of units to the file's size. Units beyond it were cut off and are not read; without
+ * this, the writer of a manifest could make every reader use much memory. */
 static void cut_to_size(struct manifest *m)
 {
 	struct ckpt_segment *s;
@@ -426,7 +428,7 @@ static void cut_to_size(struct manifest *m)
 	m->n_chunks = s->first_chunk + segment_chunks(m, s);
 }
 
-/* The tables that are left, in no more memory than they need. */
+/* Shrink the tables to the memory they need. */
 static int shrink_tables(struct manifest *m, struct error *err)
 {
 	uint32_t *crcs = realloc(m->crcs, (m->n_chunks + 1) * sizeof(*crcs));

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Options of bootseer-ckpt, and of whoever starts it. */
+/* Options of bootseer-ckpt, shared with the programs that start it. */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_OPTIONS_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_OPTIONS_H
 
 #include "common/option.h"
 #include "objects/store_patience.h"
 
-/* Options of a mount, as rows of common/option.h for bootseer-ckpt and for who starts it:
- * members `metrics`, `memory`, `tail`, `readahead`, `threads`, `columns`, `uid`, `gid`, `close`,
- * `compare`, `ca_file`, `store_timeout`, `cache`, `cache_size`, `group`, `group_key`,
- * `group_nodes`, `group_memory`, `group_wait`, `group_rate`, `group_dscp`, `group_socket`,
- * `group_staging`, `group_full`, `group_blocks`, `group_blocks_store`, `selinux_context` and
- * `read_only` of `config_type`. */
+/* Options of a mount, as rows of common/option.h, for bootseer-ckpt and programs that start it.
+ * `config_type` must have the members `metrics`, `memory`, `tail`, `readahead`, `threads`,
+ * `columns`, `uid`, `gid`, `close`, `compare`, `ca_file`, `store_timeout`, `cache`, `cache_size`,
+ * `group`, `group_key`, `group_nodes`, `group_memory`, `group_wait`, `group_rate`, `group_dscp`,
+ * `group_socket`, `group_staging`, `group_full`, `group_blocks`, `group_blocks_store`,
+ * `selinux_context` and `read_only`. */
 #define CKPT_MOUNT_OPTIONS(config_type) \
 	{ .key = "metrics", \
 	  .type = OPTION_STRING, \

@@ -20,7 +20,7 @@
 _Static_assert(CKPT_NAME_MAX + sizeof(MANIFEST_SUFFIX) - 1 == 255,
 	       "the longest name has a manifest");
 
-/* Returns the length without the suffix; 0: it has none, or is nothing but that. */
+/* The length of a name without the manifest suffix; 0: it has no suffix, or is nothing else. */
 static size_t without_suffix(const char *name, size_t len)
 {
 	size_t suffix = strlen(MANIFEST_SUFFIX);
@@ -32,7 +32,7 @@ static size_t without_suffix(const char *name, size_t len)
 	return len - suffix;
 }
 
-/* "." and "..", of which manifests would have good names. */
+/* Is the last part "." or ".."? The names of their manifests would be valid. */
 static bool ends_in_dots(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -110,14 +110,14 @@ bool manifest_is_name(const char *name, size_t *ret_len)
 		return false;
 	memcpy(path, name, len);
 	path[len] = '\0';
-	/* "..bsm", "x.bsm.bsm": somebody else's. */
+	/* Names like "..bsm" or "x.bsm.bsm" were not made by us. */
 	if (check_path(path, NULL) < 0)
 		return false;
 	*ret_len = len;
 	return true;
 }
 
-/* Can an object of the name be a file, or a folder of the name be one? */
+/* Can an object of this name be a file, or a folder marker? */
 static bool is_usable(const char *name)
 {
 	const char *slash = strrchr(name, '/');
@@ -126,14 +126,13 @@ static bool is_usable(const char *name)
 	       check_path(name, NULL) == 0;
 }
 
-/* Larger ones have room in the store's memory, so that many that are read at once do not
- * have more than that. */
+/* Larger manifests are read into the store's memory, which bounds their total. */
 #define MANIFEST_SMALL MIB
 #define MEMORY_WAIT_NS (60 * NS_PER_S)
 
-/* A manifest as it was read. */
+/* The bytes of a manifest. */
 struct manifest_bytes {
-	struct object_store *lender; /* NULL: it is the heap's */
+	struct object_store *lender; /* NULL: allocated from the heap */
 	char *data;
 	size_t len;
 };
@@ -239,7 +238,8 @@ int manifest_load_tag(struct object_store *s, const char *name,
 	struct manifest_bytes b = { .len = 0 };
 	int rc = -ESTALE;
 
-	/* The object may be replaced while it is read, where the store then forgets it. */
+	/* Retry if the object was replaced during the read: some stores then drop the old
+	 * version. */
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
 		rc = read_object(s, name, &b, ret_tag, err);
 	if (rc == 0)
@@ -288,7 +288,7 @@ int manifest_load_generation(struct object_store *s, const char *name,
 	*ret = 0;
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++)
 		rc = read_generation(s, name, ret, err);
-	/* A damaged manifest is replaced, too. */
+	/* A damaged manifest may be replaced. */
 	return rc == -ENOENT || rc == -EBADMSG ? 0 : rc;
 }
 
@@ -328,7 +328,7 @@ static int found_one(void *arg, const struct object_entry *e, struct error *err)
 	bool *is_there = arg;
 
 	*is_there = true;
-	return -ECANCELED; /* one is enough */
+	return -ECANCELED; /* stop: one object is enough */
 }
 
 int names_missing(struct object_store *s, const char *path, struct error *err)
@@ -339,7 +339,7 @@ int names_missing(struct object_store *s, const char *path, struct error *err)
 	if (object_list_all(s, path, false, found_one, &is_there, &ignored) <
 		    0 &&
 	    !is_there)
-		is_there = false; /* what was asked first is told */
+		is_there = false; /* report the first error */
 	if (is_there)
 		return error_set(err, EISDIR, "%s: '%.200s' is a folder",
 				 object_store_url(s), path);
@@ -354,7 +354,7 @@ int name_remove(struct object_store *s, const char *name, struct error *err)
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* Open what is there, by one look; -ESTALE: the manifest was replaced meanwhile. */
+/* Open the current version in one attempt; -ESTALE: the manifest was replaced meanwhile. */
 static int open_once(struct object_store *s, const char *name, const char *path,
 		     size_t head, struct manifest_bytes *b,
 		     struct object **ret_plain, struct ckpt_version *v,
@@ -422,8 +422,8 @@ int ckpt_stat(struct object_store *s, const char *path, struct ckpt_stat *ret,
 	return 0;
 }
 
-/* The plain object first: were it last, it would be the file for a moment, or for
- * good if we are stopped, though it was replaced long ago. */
+/* Remove the plain object first. If the manifest were removed first, an old plain object would
+ * become visible, permanently if the process stopped there. */
 int ckpt_remove(struct object_store *s, const char *path, struct error *err)
 {
 	struct manifest_name name;
@@ -444,12 +444,13 @@ int ckpt_remove(struct object_store *s, const char *path, struct error *err)
 /* ---------------------------------------------------------------------- lists --- */
 
 struct names_listing {
-	struct ckpt_entry *entries; /* without names, until all are there */
+	/* names are set after all entries are known */
+	struct ckpt_entry *entries;
 	size_t n, cap;
 	struct buf text; /* the names, one behind the other */
-	size_t *at;      /* where in `text` each name is */
+	size_t *at;      /* offset of each name in `text` */
 	size_t at_cap;
-	size_t skip; /* bytes of the folder in each name */
+	size_t skip; /* bytes of the folder at the begin of each name */
 	size_t most;
 	const struct ckpt_left_out *left_out;
 };
@@ -492,7 +493,8 @@ static int listing_add(void *arg, const struct object_entry *e,
 	return 0;
 }
 
-/* By name; what is striped before what is hidden by it, and a folder behind both. */
+/* Order by name; for the same name, the striped file comes before the plain object it hides, and a
+ * folder last. */
 static int compare(const void *x, const void *y)
 {
 	const struct ckpt_entry *a = x, *b = y;
@@ -504,7 +506,7 @@ static int compare(const void *x, const void *y)
 	return (int)b->is_striped - (int)a->is_striped;
 }
 
-/* All are there: the text does not move any more. */
+/* Set the names, since `text` no longer moves, and sort. */
 static void listing_sort(struct names_listing *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -595,7 +597,7 @@ int version_tag_now(struct object_store *s, const char *name,
 	return 0;
 }
 
-/* A manifest hides what else has the name. */
+/* See also the plain object that the manifest hides. */
 int version_see_hidden(struct object_store *s, const char *path,
 		       struct ckpt_version *v, struct error *err)
 {

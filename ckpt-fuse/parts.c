@@ -117,7 +117,7 @@ static void add_part(struct part_merge *g, const struct manifest *m)
 	g->n_chunks += m->n_chunks;
 }
 
-/* Checksums follow the order of the segments in a manifest. */
+/* Sort the checksums by the order of the segments, as manifests require. */
 static int order_segments(struct manifest *m, struct error *err)
 {
 	uint32_t *crcs = calloc(m->n_chunks + 1, sizeof(*crcs));
@@ -158,7 +158,8 @@ static int decode_parts(const struct ckpt_file_parts *p,
 	return rc;
 }
 
-/* Encoded and decoded again, which finds segments that overlap. */
+/* Merge the parts into one manifest, and encode and decode it, which detects overlapping
+ * segments. */
 static int merge_parts(const struct ckpt_file_parts *p, struct manifest **parts,
 		       struct manifest **ret, struct error *err)
 {
@@ -187,7 +188,7 @@ static int merge_parts(const struct ckpt_file_parts *p, struct manifest **parts,
 	return rc < 0 ? rc : manifest_decode(text.data, text.len, ret, err);
 }
 
-/* A unit that no part has would be read as zeros. */
+/* Check that parts have all units: a missing one would read as zeros. */
 static int check_units(const struct unit_map *map,
 		       const struct ckpt_file_parts *p, struct error *err)
 {
@@ -208,8 +209,8 @@ static int check_units(const struct unit_map *map,
 
 /* ---------------------------------------------------------------------- the commit --- */
 
-/* The segments are to a writer those of a file that it goes on from: it can look whether their
- * columns are still there. */
+/* Present the segments to the writer as those of a base file, so that it can check that their
+ * columns still exist. */
 static int set_base(struct ckpt_writer *w, const struct manifest *m,
 		    struct error *err)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reads of files: each chunk is checked before anybody gets a byte of it. */
+/* Reads files; each chunk is checked before any byte of it is returned. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -14,21 +14,24 @@
 
 #define CHUNKS_AT_ONCE 64u
 #define PLAIN_UNIT (4 * MIB)
-#define PLAIN_HEAD MIB /* which comes with the open */
+#define PLAIN_HEAD MIB /* bytes that are read together with the open */
 
 struct ckpt_file {
 	struct object_store *store;
 	char *path;
 	struct ckpt_stat stat;
-	struct ckpt_version version; /* but for what a manifest hides */
-	struct object *plain;        /* NULL: it is striped */
+	/* without the plain object that a manifest hides */
+	struct ckpt_version version;
+	struct object *plain; /* NULL: a striped file */
 	struct manifest *manifest;
-	/* Columns of all segments, one behind the other; opened when they are read. */
+	/* Columns of all segments, in sequence; each is opened when first read. */
 	pthread_mutex_t lock;
 	pthread_cond_t opened;
 	struct object **columns;
-	bool *is_opening;     /* by one thread: the others wait for it */
-	size_t *first_column; /* of each segment */
+	/* a thread opens the column; others wait for it */
+	bool *is_opening;
+	/* index in `columns` of each segment's first column */
+	size_t *first_column;
 	size_t n_columns;
 };
 
@@ -39,7 +42,7 @@ static int open_striped(struct ckpt_file *f, struct error *err)
 	const struct manifest *m = f->manifest;
 	int rc;
 
-	/* Pieces of one segment share its columns. */
+	/* Pieces of the same segment share its columns. */
 	rc = manifest_same_segments(m, &f->first_column, err);
 	if (rc < 0)
 		return rc;
@@ -223,8 +226,8 @@ int ckpt_file_identity(const struct ckpt_file *f, struct digest *ret,
 
 	if (rc == 0 && f->manifest)
 		rc = hash_manifest(h, f->manifest);
-	/* A bucket's tag may be that of the same bytes elsewhere, and a directory's of others in
-	 * another file system. */
+	/* Include the path: equal bytes elsewhere in a bucket have the same tag, and so may other
+	 * files in another file system. */
 	if (rc == 0 && f->plain)
 		rc = hasher_update(h, f->path, strlen(f->path) + 1);
 	if (rc == 0 && f->plain)
@@ -284,7 +287,7 @@ uint64_t ckpt_file_tables(const struct ckpt_file *f)
 	       f->n_columns * sizeof(struct object *) + m->xattrs.len;
 }
 
-/* Only the data of a file that was replaced may be gone. */
+/* Set the error for a missing column: normally only a replaced file's columns are removed. */
 static int say_missing(const struct ckpt_file *f, const char *column,
 		       struct error *err)
 {
@@ -310,12 +313,13 @@ static int ask_for_column(struct ckpt_file *f, size_t segment, uint32_t column,
 {
 	char name[COLUMN_NAME_MAX];
 
-	/* The name is a random one, which is written once. */
+	/* The object never changes, since its name is random and written once: no version check is
+	 * needed. */
 	column_name(&f->manifest->segments[segment], column, name);
 	return object_open_unasked(f->store, name, ret, err);
 }
 
-/* A server is asked for each once at most, however many threads read in it. */
+/* Open a column, once for all threads that read it. */
 static int column_open(struct ckpt_file *f, size_t segment, uint32_t column,
 		       struct object **ret, struct error *err)
 {
@@ -344,16 +348,16 @@ static int column_open(struct ckpt_file *f, size_t segment, uint32_t column,
 
 /* ------------------------------------------------------------------- chunks --- */
 
-/* Chunks of one unit, which lie one behind the other in one column. */
+/* Consecutive chunks of one unit in one column. */
 struct unit_run {
 	const struct ckpt_segment *segment;
 	size_t segment_index;
-	uint64_t first; /* chunk of the segment */
+	uint64_t first; /* index of the first chunk in the segment */
 	unsigned int n;
 	struct object *column;
 	char name[COLUMN_NAME_MAX];
 	struct object_range ranges[CHUNKS_AT_ONCE];
-	/* Room for the first and the last unit, of which the reader does not want all. */
+	/* Buffers for the first and the last chunk, which the reader may need only partly. */
 	void *bounce[2];
 };
 
@@ -366,8 +370,8 @@ static bool is_right(const struct ckpt_file *f, const struct unit_run *r,
 	       crcs[r->first + i];
 }
 
-/* Bytes may have changed on their way; those that are wrong twice are so in the
- * store. */
+/* Check the chunks. A wrong one is read again, since it may have been damaged in transfer; if it is
+ * wrong twice, the stored bytes are damaged. */
 static int check_run(const struct ckpt_file *f, struct unit_run *r,
 		     int64_t deadline_ns, struct error *err)
 {
@@ -400,7 +404,8 @@ static void run_fini(struct unit_run *r)
 	free(r->bounce[1]);
 }
 
-/* The chunks of [rel, rel + len) of the segment: whole ones go to `dst` at once. */
+/* Plan reads of the chunks of [rel, rel + len) in the segment; whole chunks go to `dst`
+ * directly. */
 static int run_ranges(const struct ckpt_file *f, struct unit_run *r,
 		      uint64_t rel, char *dst, uint64_t len, struct error *err)
 {
@@ -474,7 +479,7 @@ static int read_run(struct ckpt_file *f, struct unit_run *r, uint64_t rel,
 
 /* --------------------------------------------------------------------- reads --- */
 
-/* Read what is left of a unit, from `off` on; returns how much that is, or -errno. */
+/* Read up to the end of the unit, from `off`; returns the number of bytes, or -errno. */
 static int64_t read_stored(struct ckpt_file *f, size_t index, uint64_t off,
 			   char *dst, uint64_t len, int64_t deadline_ns,
 			   struct error *err)
@@ -539,7 +544,7 @@ int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
 
 /* ------------------------------------------------------------------ of others --- */
 
-/* How many of the bytes are right: those of a chunk, or of a hole; 0: they are not. */
+/* Count the bytes that are right: a whole chunk or a hole; 0: they are wrong. */
 static uint64_t count_right(const struct ckpt_file *f, uint64_t off,
 			    const char *data, uint64_t len)
 {

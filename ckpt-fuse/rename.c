@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Other names, and other attributes, for files that are there. */
+/* Renames files, and changes their attributes. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@
 #define TRIES 8u
 #define COPY_AT_ONCE (1 * MIB)
 
-/* Its manifest has the new name in one step; then nobody sees a plain object below. */
+/* Rename a striped file by renaming its manifest in one step; then remove the plain object that it
+ * hides. */
 static int rename_striped(struct object_store *s,
 			  const struct manifest_name *from,
 			  const struct manifest_name *to, const char *to_path,
@@ -19,7 +20,7 @@ static int rename_striped(struct object_store *s,
 	struct error ignored = ERROR_INIT;
 	int rc = object_rename(s, from->s, to->s, OBJECT_ANY, err);
 
-	/* The plain object is hidden already; one that stays is ckpt_gc()'s. */
+	/* The plain object is hidden now. If it cannot be removed, ckpt_gc() will do so. */
 	if (rc == 0)
 		(void)!name_remove(s, to_path, &ignored);
 	return rc;
@@ -63,8 +64,8 @@ static int copy_object(struct object_store *s, const char *from, const char *to,
 	return rc;
 }
 
-/* Under a manifest, which hides it: the file before is there until that is gone, and
- * the one that is renamed until all is done. */
+/* Rename a plain file to a name that has a manifest. The old file stays visible until its manifest
+ * is removed, and the renamed one keeps its old name until all is done. */
 static int rename_below(struct object_store *s, const char *from,
 			const char *to, const struct manifest_name *hiding,
 			struct error *err)
@@ -104,13 +105,14 @@ int ckpt_rename(struct object_store *s, const char *from, const char *to,
 	rc = object_stat(s, from_name.s, &o, err);
 	if (rc == -ENOENT)
 		return rename_plain(s, from, to, &to_name, err);
-	/* A plain object that the manifest hides would be seen again. */
+	/* Remove the plain object hidden by the manifest, which would become visible. */
 	if (rc == 0)
 		rc = name_remove(s, from, err);
 	return rc == 0 ? rename_striped(s, &from_name, &to_name, to, err) : rc;
 }
 
-/* -ESTALE: it was replaced meanwhile, and what replaced it stays. */
+/* Set the attributes in one attempt. -ESTALE: the file was replaced meanwhile; the new file stays
+ * as it is. */
 static int set_attr_once(struct object_store *s, const char *name,
 			 const struct ckpt_attr *attr, struct error *err)
 {
@@ -132,8 +134,8 @@ static int set_attr_once(struct object_store *s, const char *name,
 
 /* ------------------------------------------------------- extended attributes --- */
 
-/* The name of the object that has the attributes: a file's manifest, or the mark of a
- * folder, which is empty or a manifest of no bytes. */
+/* The name of the object that stores the attributes: a file's manifest, or a folder's marker, which
+ * is empty or a manifest without bytes. */
 static int record_name(const char *path, bool is_folder,
 		       struct manifest_name *ret, struct error *err)
 {
@@ -148,7 +150,7 @@ static int record_name(const char *path, bool is_folder,
 	return rc;
 }
 
-/* `ret_tag` "": there is nothing. */
+/* Load the object with the attributes; `ret_tag` "": there is none. */
 static int load_record(struct object_store *s, const char *name, bool is_folder,
 		       struct manifest **ret, char ret_tag[OBJECT_TAG_MAX],
 		       struct error *err)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whole files, by as many threads as there are columns. */
+/* Copies whole files, with a thread for each column. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -17,21 +17,24 @@
 
 #define ALIGNMENT 4096u
 #define HUGE_PAGE ((size_t)2 << 20)
-#define TRIES 4u /* while others remove what is to be replaced */
+#define TRIES 4u /* attempts, if others remove the version to be replaced */
 #define THREADS_MIN 4u
 #define THREADS_MAX 32u
-#define UNITS_A_COLUMN 4u /* at a time: while one is checked the next comes */
+/* units read at a time from a column: one is checked while the next is transferred */
+#define UNITS_A_COLUMN 4u
 
 struct file_transfer {
-	int fd; /* -1: nowhere */
+	int fd; /* -1: no local file */
 	uint64_t size, unit;
 	struct ckpt_writer *writer;
 	struct ckpt_file *file;
 	const struct ckpt_progress *progress;
-	pthread_mutex_t lock; /* done, and the calls of `progress` */
+	/* protects `done`, `next` and calls of `progress` */
+	pthread_mutex_t lock;
 	uint64_t done;
-	uint64_t next;    /* byte of a download; with the lock */
-	atomic_bool stop; /* one failed */
+	/* next byte of a download to be taken; protected by the lock */
+	uint64_t next;
+	atomic_bool stop; /* a thread failed */
 };
 
 static void note_done(struct file_transfer *t, uint64_t len)
@@ -60,7 +63,7 @@ static void *buffer_new(const struct file_transfer *t, struct error *err)
 		(void)error_nomem(err);
 		return NULL;
 	}
-	/* Without it each 4 KiB costs a fault, as each buffer is used once or twice. */
+	/* Avoids a page fault for every 4 KiB: each buffer is used only once or twice. */
 	(void)madvise(data, size, MADV_HUGEPAGE);
 	return data;
 }
@@ -123,8 +126,8 @@ static int look_at_file(int fd, struct stat *ret, struct error *err)
 	return 0;
 }
 
-/* Check that the file is the same: one that was written while it was read is neither the
- * file before nor after. */
+/* Check that the file was not changed during the read, which would give a mixture of two
+ * versions. */
 static int check_same(const struct file_transfer *t, const struct stat *before,
 		      int rc, struct error *err)
 {
@@ -193,7 +196,7 @@ static int write_local(const struct file_transfer *t, uint64_t off,
 		      : 0;
 }
 
-/* The next unit that has anything stored: the local file has holes where this one has. */
+/* Take the next unit with stored bytes; holes stay holes in the local file. */
 static bool next_unit(struct file_transfer *t, uint64_t *ret)
 {
 	uint64_t at;
@@ -244,7 +247,7 @@ static unsigned int threads_for(const struct ckpt_file *f)
 	return units < n ? (unsigned int)units : n;
 }
 
-/* Before its first byte: a disk that is full harms others. */
+/* Check for free space before the first byte, because a full disk harms others. */
 static int check_room(const struct file_transfer *t, struct error *err)
 {
 	const uint64_t need = ckpt_file_stored(t->file);

@@ -37,7 +37,7 @@ static int reserve_pages(struct unit_map *f, uint64_t n, struct error *err)
 	return 0;
 }
 
-/* Have a place for the unit. */
+/* Get the entry of a unit, allocating its page if needed. */
 static int have_unit(struct unit_map *f, uint64_t u, struct unit_place **ret,
 		     struct error *err)
 {
@@ -231,7 +231,7 @@ void unit_map_column_ends(const struct unit_map *f, size_t n,
 
 /* --------------------------------------------------------------------- manifest --- */
 
-/* Does the unit go on where the one before it ends? */
+/* Is the unit stored directly behind the unit before it? */
 static bool is_next(const struct unit_map *f, uint64_t u)
 {
 	const struct unit_place *a = u ? unit_at(f, u - 1) : NULL;
@@ -241,8 +241,7 @@ static bool is_next(const struct unit_map *f, uint64_t u)
 	       a->place + 1 == b->place;
 }
 
-/* The length of a unit; in the last one of a file of this size chunks behind the end are
- * nobody's. */
+/* The length of a unit; chunks behind the end of a file of this size do not count. */
 static uint32_t length_of(const struct unit_map *f, uint64_t u, uint64_t size)
 {
 	const uint32_t len = unit_at(f, u)->len;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes of files: columns side by side.  writer_open.c begins them, commit.c ends them. */
+/* Writes files: columns in parallel. writer_open.c begins writers, commit.c commits them. */
 #include "ckpt-fuse/writer.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ int writer_new_segment(struct ckpt_segment *s, uint32_t columns,
 	return 0;
 }
 
-/* The first unit of each. */
+/* Set the first unit of each column. */
 void writer_begin_columns(struct ckpt_writer *w)
 {
 	for (uint32_t c = 0; c < ckpt_writer_columns(w); c++)
@@ -165,13 +165,13 @@ static int commit_column(void *arg, unsigned int c, struct error *err)
 	struct ckpt_writer *w = arg;
 	int rc;
 
-	/* A file that grew may have fewer units than columns. */
+	/* The column may have no units, if the file has fewer units than columns. */
 	if (!w->puts[c])
 		return 0;
 	rc = object_put_commit(w->puts[c], NULL, err);
 	if (rc < 0)
 		return rc;
-	/* The manifest needs some of the memory. */
+	/* Free the put now, because the manifest needs its memory. */
 	object_put_free(w->puts[c]);
 	w->puts[c] = NULL;
 	return 0;
@@ -191,8 +191,9 @@ int writer_commit_columns(struct ckpt_writer *w, struct error *err)
 	return side_by_side(ckpt_writer_columns(w), commit_column, w, err);
 }
 
-/* Columns of a file that will not be; those that cannot be removed are ckpt_gc()'s. */
-static void take_back(struct ckpt_writer *w, const struct ckpt_segment *s)
+/* Remove the columns of a file that is given up; ckpt_gc() removes those that fail here. */
+static void remove_segment_columns(struct ckpt_writer *w,
+				   const struct ckpt_segment *s)
 {
 	char name[COLUMN_NAME_MAX];
 
@@ -206,16 +207,16 @@ static void take_back(struct ckpt_writer *w, const struct ckpt_segment *s)
 	}
 }
 
-/* Remove all that was committed or is to be, since the error may have come after the commit. */
-static void take_all_back(struct ckpt_writer *w)
+/* Remove all columns, committed or not, since an error may have come after the commit. */
+static void remove_all_columns(struct ckpt_writer *w)
 {
 	if (w->is_sent)
 		return;
 	if (w->segment && !w->is_growing && w->is_begun)
-		take_back(w, w->segment);
+		remove_segment_columns(w, w->segment);
 	for (size_t i = w->n_base; i < w->map.n_segments; i++)
 		if (i + 1 < w->map.n_segments || !w->segment || w->is_begun)
-			take_back(w, &w->map.segments[i]);
+			remove_segment_columns(w, &w->map.segments[i]);
 }
 
 void ckpt_writer_free(struct ckpt_writer *w)
@@ -224,7 +225,7 @@ void ckpt_writer_free(struct ckpt_writer *w)
 		return;
 	for (uint32_t c = 0; c < COLUMNS_MAX; c++)
 		object_put_free(w->puts[c]);
-	take_all_back(w);
+	remove_all_columns(w);
 	unit_map_fini(&w->map);
 	manifest_free(w->manifest);
 	(void)pthread_mutex_destroy(&w->lock);

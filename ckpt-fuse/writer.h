@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file that is being written, as writer*.c, growing.c and commit.c share it. */
+/* The state of a written file, shared by writer*.c, growing.c and commit.c. */
 #ifndef BOOTSEER_CKPT_FUSE_WRITER_H
 #define BOOTSEER_CKPT_FUSE_WRITER_H
 
@@ -13,26 +13,26 @@ struct ckpt_writer {
 	struct object_store *store;
 	char *path;
 	struct manifest_name name;
-	struct manifest *manifest; /* a plain file has no segment */
-	/* The segment that is written; NULL for a plain file, and while a growing file has none. */
+	struct manifest *manifest; /* has no segment if the file is plain */
+	/* The current segment; NULL for a plain file, and while a growing file has none. */
 	struct ckpt_segment *segment;
 	struct ckpt_version *version; /* borrowed; NULL: nothing is compared */
-	struct object_put *puts[COLUMNS_MAX]; /* a plain file: the first */
-	uint64_t next_unit[COLUMNS_MAX];      /* that the column is to have */
+	struct object_put *puts[COLUMNS_MAX]; /* a plain file uses the first */
+	uint64_t next_unit[COLUMNS_MAX];      /* next unit of each column */
 	bool is_growing, is_plain;
-	atomic_bool is_begun; /* columns were committed, or may have been */
-	/* The manifest may be there, whatever we heard of it: columns stay. */
+	atomic_bool is_begun; /* columns may have been committed */
+	/* The manifest may be in the store, whatever the answer was: keep the columns. */
 	bool is_sent;
-	/* The file that it goes on behind was removed or replaced: nobody names its columns but
-	 * we. */
+	/* The base file was removed or replaced, so only this writer names its columns. */
 	bool is_base_gone;
-	uint64_t base_generation;     /* of that file; 0: none */
-	char put_tag[OBJECT_TAG_MAX]; /* of our manifest, when it is there */
-	/* State of a file that grows: growing.c. */
-	pthread_mutex_t lock; /* the map */
+	uint64_t base_generation;     /* generation of the base file; 0: none */
+	char put_tag[OBJECT_TAG_MAX]; /* tag of our manifest, once it was put */
+	/* The members below are for growing files (growing.c). */
+	pthread_mutex_t lock; /* protects `map` */
 	struct unit_map map;
-	size_t n_base;               /* segments of it that were there before */
-	struct ckpt_segment growing; /* the one that is written */
+	/* number of segments that belong to the base */
+	size_t n_base;
+	struct ckpt_segment growing; /* the current segment */
 };
 
 static inline bool writer_is_plain(const struct ckpt_writer *w)
@@ -40,44 +40,44 @@ static inline bool writer_is_plain(const struct ckpt_writer *w)
 	return w->is_plain;
 }
 
-/* Begin the put of a column, or of the plain object, if it is not begun yet. */
+/* Begin the put of a column or of the plain object, if it has not begun. */
 int writer_column_put(struct ckpt_writer *w, uint32_t c,
 		      struct error *err) MUST_CHECK;
-/* Begin the puts of all columns at once.  Each takes memory as it goes on, so that a later one
- * might find none until the others are done. */
+/* Begin the puts of all columns together. Each needs memory later, and a put that began later might
+ * get none until the others end. */
 int writer_open_puts(struct ckpt_writer *w, struct error *err) MUST_CHECK;
 
 void writer_begin_columns(struct ckpt_writer *w);
-/* Unit `u` of the segment goes to its column. */
+/* Write unit `u` of the segment to its column. */
 int writer_put_unit(struct ckpt_writer *w, uint64_t u, const void *data,
 		    size_t len, struct error *err) MUST_CHECK;
-/* Where the unit's bytes may be laid before ckpt_write_unit() of them, which then copies none;
- * NULL: nowhere.  As object_put_room(). */
+/* Get memory to put the unit's bytes in before ckpt_write_unit(), which then needs no copy; NULL:
+ * none. See object_put_room(). */
 void *writer_unit_room(struct ckpt_writer *w, uint64_t u, size_t len);
-/* A new segment of so many columns; its ID is random. */
+/* Make a new segment of so many columns, with a random ID. */
 int writer_new_segment(struct ckpt_segment *s, uint32_t columns,
 		       struct error *err) MUST_CHECK;
-/* Have a column durable that has all its units, while others still get theirs.  Columns may
- * be ended side by side; nobody sees them before the manifest.  A plain object is its file: it
- * waits for ckpt_commit(). */
+/* Make a complete column durable, while others are still written. Columns may be ended in parallel;
+ * they are not visible before the manifest. A plain object is the file itself, so it waits for
+ * ckpt_commit(). */
 int writer_end_column(struct ckpt_writer *w, uint32_t c,
 		      struct error *err) MUST_CHECK;
-/* Have what was written of the columns durable. */
+/* Make all columns durable. */
 int writer_commit_columns(struct ckpt_writer *w, struct error *err) MUST_CHECK;
 /* The part of ckpt_write_open() for a file that grows. */
 int writer_set_growing(struct ckpt_writer *w,
 		       const struct ckpt_write_options *o,
 		       struct error *err) MUST_CHECK;
-/* Segments and checksums of its manifest are those of its map. */
+/* Set the segments and checksums of the manifest from the map. */
 int writer_fill_manifest(struct ckpt_writer *w, struct error *err) MUST_CHECK;
-/* A mark of ckpt_gc() that says since when nobody has named a segment. */
+/* How a mark of ckpt_gc(), which tells since when no manifest names a segment, is treated. */
 enum base_mark {
-	BASE_MARK_REFUSED, /* as if the columns were gone */
-	BASE_MARK_LEFT, /* the manifest is not there yet: gc goes by its mark until then */
-	BASE_MARK_TAKEN, /* the manifest is there: the mark is removed */
+	BASE_MARK_REFUSED, /* fail as if the columns were gone */
+	BASE_MARK_LEFT,    /* our manifest is not put yet: leave the mark */
+	BASE_MARK_TAKEN,   /* our manifest is put: remove the mark */
 };
-/* base.c.  Are the columns there that the writer names and has not made?  -ENOENT: they are not, or
- * ckpt_gc() says that it is about to remove them. */
+/* base.c: check that the columns exist that the writer names but did not make. -ENOENT: some do
+ * not, or ckpt_gc() is about to remove them. */
 int writer_look_at_base(struct ckpt_writer *w, enum base_mark mark,
 			struct error *err) MUST_CHECK;
 /* Does the manifest name a segment that this writer made? */

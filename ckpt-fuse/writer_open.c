@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How a file that is to be written begins: its layout, and the memory for it. */
+/* Begins writers: chooses the layout, and checks the memory for it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 #define CHUNK_SIZE ((uint32_t)MIB)
 #define UNIT_CHUNKS 4u
 #define COLUMNS 8u
-/* Below this one column is as fast: beginning an object costs what some MiB do. */
+/* Up to this size one column is as fast, because beginning an object costs as much as some MiB. */
 #define STRIPED_SIZE (64 * MIB)
-#define MEMORY_STEP UINT64_C(65536) /* of a store's memory */
+#define MEMORY_STEP UINT64_C(65536) /* step of a store's memory */
 
-/* Two objects of a request each take less time than a large one that a bucket is told to begin,
- * given the parts of and told to put together. */
+/* Choose the number of columns. Two objects of one request each are faster than one large object,
+ * for which a bucket needs requests to begin, for each part, and to complete. */
 static uint32_t columns_by_size(const struct ckpt_writer *w, uint64_t size)
 {
 	const uint64_t once = object_store_caps(w->store).put_once;
@@ -67,12 +67,12 @@ static int set_manifest(struct ckpt_writer *w,
 	return is_plain ? 0 : set_segment(w, o, err);
 }
 
-/* Each column keeps one part of its object until the commit: without memory for all of them
+/* Check the memory: each column holds one part until the commit, so without memory for all columns
  * the last would wait for ever. */
 static int check_memory(const struct ckpt_writer *w, struct error *err)
 {
 	const struct object_caps caps = object_store_caps(w->store);
-	/* A store without conditions puts a lock besides, before it commits the first. */
+	/* A store without conditional puts also writes a lock object before the first commit. */
 	uint64_t need = caps.has_new ? 0 : MEMORY_STEP;
 
 	for (uint32_t c = 0; c < w->segment->columns; c++) {

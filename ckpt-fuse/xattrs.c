@@ -6,13 +6,14 @@
 
 #include "common/bytes.h"
 
-#define XATTR_HEAD 6u /* bytes of the name, of the value */
+#define XATTR_HEAD 6u /* header: lengths of the name and the value */
 
 struct xattr_entry {
 	const char *name;
 	size_t name_len;
 	const uint8_t *value;
-	size_t value_len, at, size; /* where it lies, and all of it */
+	/* at: offset of the entry; size: its bytes */
+	size_t value_len, at, size;
 };
 
 static bool is_name(const char *name, size_t len)
@@ -31,14 +32,14 @@ static int compare(const char *a, size_t a_len, const char *b, size_t b_len)
 	return a_len < b_len ? -1 : a_len > b_len;
 }
 
-/* The entry at `at`; false: there is none that is whole. */
+/* Parse the entry at `at`; false: there is no complete entry. */
 static bool entry_at(const void *list, size_t len, size_t at,
 		     struct xattr_entry *ret)
 {
 	const uint8_t *p;
 	uint64_t size;
 
-	/* An empty list may be NULL. */
+	/* Compare lengths first: an empty list may be NULL. */
 	if (at > len || len - at < XATTR_HEAD)
 		return false;
 	p = (const uint8_t *)list + at;
@@ -73,7 +74,7 @@ bool xattrs_are_valid(const void *list, size_t len)
 	return true;
 }
 
-/* True: *ret is the entry; else at is where it would be. */
+/* Find an entry. True: *ret is the entry; false: ret->at is where to insert it. */
 static bool find_entry(const void *list, size_t len, const char *name,
 		       struct xattr_entry *ret)
 {

@@ -10,7 +10,7 @@
 
 #define PAGE ((size_t)4096)
 #define LARGE_PAGE ((size_t)2 * MIB)
-/* Smaller pieces come from the heap, whose pages are mostly there. */
+/* Smaller pieces are taken from the heap, whose pages mostly exist already. */
 #define SPARE_SIZE_MIN MIB
 
 void budget_init(struct budget *b, uint64_t most, uint64_t most_ahead)
@@ -99,7 +99,7 @@ void budget_give_ahead(struct budget *b, uint64_t bytes)
 	give_bytes(b, bytes, bytes);
 }
 
-/* Take a block that is kept out of the list; with the lock. */
+/* Remove spare piece `i` from the list. Called with the lock held. */
 static void *take_spare(struct budget *b, unsigned int i)
 {
 	void *data = b->spare[i].data;
@@ -110,8 +110,8 @@ static void *take_spare(struct budget *b, unsigned int i)
 	return data;
 }
 
-/* Take the spare buffer that was used last: it may still be in the processor's caches.  With the
- * lock. */
+/* Find the most recently used spare piece: it may still be in the CPU's caches. Called with the
+ * lock held. */
 static void *find_spare(struct budget *b, size_t size)
 {
 	for (unsigned int i = b->n_spare; i > 0; i--)
@@ -120,8 +120,8 @@ static void *find_spare(struct budget *b, size_t size)
 	return NULL;
 }
 
-/* The kernel takes hold of each page that it copies from or reads into from a disk, of large
- * ones of one for 2 MiB: a fifth of the processor's time of a read. */
+/* Allocate a piece in huge pages. The kernel pins each page that it copies from or reads into; with
+ * 2 MiB pages this saves a fifth of the CPU time of a read. */
 static void *piece_new(size_t size)
 {
 	void *data;

@@ -14,10 +14,10 @@
 
 #include "common/log.h"
 
-/* Bytes that are read of a file of /proc: what is asked for is near the beginning. */
+/* Bytes read of a file in /proc: the needed values are near its begin. */
 #define TEXT_MAX 2047u
-/* In /proc/PID/stat, behind the name: what has the kernel's PF_SIGNALED, and the status as
- * wait(2) gives it. */
+/* Fields of /proc/PID/stat, counted after the name: the flags, with the kernel's PF_SIGNALED, and
+ * the exit status as in wait(2). */
 #define FLAGS_FIELD 7
 #define STATUS_FIELD 50
 #define KILLED_FLAG 0x400u
@@ -32,7 +32,8 @@ static bool is_short_of_descriptors(void)
 	return errno == EMFILE || errno == ENFILE;
 }
 
-/* False: there is none, or no descriptor for it, which is noted. */
+/* Read a file of a thread in /proc. False: there is none; or no free descriptor, which sets
+ * `is_unread`. */
 static bool read_text(pid_t thread, const char *what, struct proc_text *ret,
 		      bool *is_unread)
 {
@@ -60,8 +61,9 @@ static unsigned long number_field(const char *p, int i)
 	return p ? strtoul(p, NULL, 10) : 0;
 }
 
-/* May its status be read, or is it 0 to us?  The kernel asks the same of both. */
-static bool may_look(pid_t thread)
+/* May this process read the thread's exit status, which otherwise reads as 0? The kernel applies
+ * the same check to another file of /proc, which is tried here. */
+static bool can_read_exit_status(pid_t thread)
 {
 	static atomic_bool was_told;
 	char path[32], target[64];
@@ -98,13 +100,13 @@ struct closer closing_look(pid_t thread)
 	c.group = read_group(thread, &c.is_unread);
 	if (!read_text(thread, "stat", &text, &c.is_unread))
 		return c;
-	/* The name may hold anything, parentheses and blanks, too. */
+	/* Search the last parenthesis: the name may contain parentheses and blanks. */
 	p = strrchr(text.s, ')');
-	/* All other threads of a process that exits are ended by the kernel as if they
-	 * were killed. */
+	/* When a process exits, the kernel ends its other threads as if they were killed, so the
+	 * flag alone is not enough. */
 	c.is_killed = (number_field(p, FLAGS_FIELD) & KILLED_FLAG) &&
 		      ((number_field(p, STATUS_FIELD) & SIGNAL_MASK) ||
-		       !may_look(thread));
+		       !can_read_exit_status(thread));
 	return c;
 }
 
@@ -119,8 +121,8 @@ void closing_name(pid_t thread, char ret[CLOSING_NAME_MAX])
 	(void)snprintf(ret, CLOSING_NAME_MAX, "%.31s", text.s);
 }
 
-/* By what the kernel knows: nothing is asked of us for that.  Where it does not say, the file may
- * be of this mount. */
+/* Is the descriptor a file of this device? Uses only data that the kernel has, so that this mount
+ * gets no request. If the kernel has none, the file may be of this mount: true. */
 static bool is_of_device(int dir, const char *fd, dev_t dev)
 {
 	struct statx st;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A mount's figures, as a table for Prometheus, which docs/checkpoints.md has, too, and as its
- * status. */
+/* Collects a mount's metrics, as a table for Prometheus (also in docs/checkpoints.md) and as its
+ * status in JSON. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 #include "common/json.h"
 
 #define PREFIX "bootseer_ckpt_"
-/* Bytes of a status for names of lost files; one more is begun below that. */
+/* Bytes in a status for paths of lost files; a further path is added while below that. */
 #define STATUS_LOST_MAX 4096u
 
 struct ckpt_figures {
@@ -241,7 +241,7 @@ int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out)
 
 /* --------------------------------------------------------------------- the status --- */
 
-/* Paths of files that were lost, as many as a status has room for. */
+/* Paths of lost files, as many as a status has room for. */
 struct lost_paths {
 	json_t *list;
 	size_t n_bytes;
@@ -267,9 +267,9 @@ static json_t *lost_of(struct ckpt_mount *m)
 	return l.list;
 }
 
-/* Programs that hang on a store that is away: the status is where their owner looks first.
- * null: the store answers, or nobody asks it. */
-static json_t *away_of(struct ckpt_mount *m)
+/* Describe a store that does not answer, since programs hang then and users look at the status
+ * first. JSON null: the store answers, or no request is running. */
+static json_t *describe_silent_store(struct ckpt_mount *m)
 {
 	struct error why = ERROR_INIT;
 	int64_t ns;
@@ -280,7 +280,7 @@ static json_t *away_of(struct ckpt_mount *m)
 			 "reason", json_bytes(why.msg));
 }
 
-/* null: it reads alone. */
+/* Describe the mount's group. JSON null: the mount has no group. */
 static json_t *group_of(const struct ckpt_mount *m,
 			const struct ckpt_figures *f)
 {
@@ -353,12 +353,13 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		      struct buf *out)
 {
 	const struct ckpt_figures f = gather_figures(m);
-	AUTO_JSON *all = json_pack("{s:o, s:o, s:i, s:b, s:o, s:o, s:o}",
-				   "path", json_bytes(path), "store",
-				   json_bytes(object_store_url(m->store)),
-				   "pid", (int)getpid(), "restarted",
-				   is_adopted, "lost", lost_of(m), "store_away",
-				   away_of(m), "group", group_of(m, &f));
+	AUTO_JSON *all =
+		json_pack("{s:o, s:o, s:i, s:b, s:o, s:o, s:o}", "path",
+			  json_bytes(path), "store",
+			  json_bytes(object_store_url(m->store)), "pid",
+			  (int)getpid(), "restarted", is_adopted, "lost",
+			  lost_of(m), "store_away", describe_silent_store(m),
+			  "group", group_of(m, &f));
 	AUTO_JSON *counts = counts_of(m, &f);
 	AUTO_JSON *times = times_of(&f);
 	AUTO_FREE char *text = NULL;

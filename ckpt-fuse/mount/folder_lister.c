@@ -30,7 +30,7 @@ static int folder_lister_add(void *arg, const struct ckpt_entry *e,
 	struct folder_list *l = u->list;
 
 	listed_add(u->told, e);
-	/* A file hides a folder of its name. */
+	/* Skip a folder that has the same name as a file, which hides it. */
 	if (e->is_folder && l->n &&
 	    strcmp(folder_list_name(l, l->n - 1), e->name) == 0)
 		return 0;
@@ -38,8 +38,8 @@ static int folder_lister_add(void *arg, const struct ckpt_entry *e,
 							     : 0;
 }
 
-/* A store that hangs holds up lists for long, and each has a thread of the mount, which
- * others need for their reads. */
+/* Limit the lists at a time: if the store hangs, each would hold a thread of the mount, which reads
+ * need. */
 int folder_lister_list(struct folder_lister *l, const char *folder,
 		       struct folder_list *ret, struct error *err)
 {

@@ -8,7 +8,7 @@
 
 #include "common/array.h"
 
-/* Parts of an id: bits of the kind, then of the version, then of a count. */
+/* Layout of an id: bits of the kind, then of the version, then a count. */
 #define KIND_BITS 2u
 #define COUNT_SHIFT 32u
 #define VERSION_MASK ((UINT64_C(1) << COUNT_SHIFT) - (1u << KIND_BITS))
@@ -20,7 +20,7 @@ int handles_init(struct handles *t, struct error *err)
 	*t = (struct handles){ .next = 0 };
 	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
 		return error_errno(err, errno, "random bytes");
-	/* Numbers begin at random, so that those of the process before are not given again. */
+	/* Begin with a random number, so that ids of the previous process are not reused. */
 	t->next = random[0];
 	t->random = random[1];
 	(void)pthread_mutex_init(&t->lock, NULL);
@@ -63,7 +63,7 @@ static uint64_t version_bits(struct reading *r)
 	return (id ^ id >> COUNT_SHIFT) & VERSION_MASK;
 }
 
-/* With the lock. */
+/* Find a handle by its id. Called with the lock held. */
 static struct handle *find_handle(struct handles *t, uint64_t id)
 {
 	struct handle *h;

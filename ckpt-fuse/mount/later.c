@@ -5,10 +5,10 @@
 
 #include "common/log.h"
 
-/* A commit waits for its columns, which other threads send. */
+/* Threads for commits, which wait for other threads to send their columns. */
 #define THREADS 8u
 
-/* A close that is committed later.  Its node is in use, and counts it as a writer. */
+/* A commit of a file that was closed. Its node is in use, and counts it as a writer. */
 struct late_commit {
 	struct work work;
 	struct later *l;
@@ -46,8 +46,8 @@ void later_free(struct later *l)
 	free(l);
 }
 
-/* End a commit: its bytes are in the store, or lost.  True: more was written meanwhile, and the
- * last that had the file open left it to us. */
+/* End a commit, stored or failed. True: more was written during the commit, and its last writer
+ * left the commit to this one. */
 static bool settle_commit(struct late_commit *c, int rc,
 			  const struct error *err)
 {
@@ -60,7 +60,7 @@ static bool settle_commit(struct late_commit *c, int rc,
 		return true;
 	}
 	c->commit.is_settled = true;
-	/* All that was closed is stored, whoever has it open still. */
+	/* All closed bytes are stored, even if the file is open again. */
 	if (rc == 0 && !node_has_unsettled(n, &c->commit))
 		node_set_staged(n, false);
 	if (rc < 0 && node_path(n, &path) == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Files that were closed and are not in the store yet (--close=buffered): each is
- * committed on a thread of its own choice, and is open to be written until then.
+ * Commits files after their close (--close=buffered). Each is committed on a thread of its own
+ * pool, and stays open for writing until then.
  */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_LATER_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_LATER_H
@@ -10,17 +10,17 @@
 
 struct later;
 
-/* Called with the node's lock, when what was closed is stored or lost: the commit is a writer of
- * the node no more. */
+/* Called with the node's lock held when the closed bytes are stored or lost: the commit no longer
+ * counts as a writer of the node. */
 typedef void later_writer_end_fn(struct ckpt_node *n);
 
 int later_new(later_writer_end_fn *writer_end, struct later **ret,
 	      struct error *err) MUST_CHECK;
-/* Waits for all of them. */
+/* Wait for all commits, and free `l`. */
 void later_free(struct later *l);
 
-/* With the node's lock: commit what it has, later; it goes on as long as there is something to
- * commit that nobody has open.  False: memory is short. */
+/* Queue a commit of the node's file; it is repeated as long as there are bytes to commit and the
+ * file is not open. False: memory is short. Called with the node's lock held. */
 bool later_commit(struct later *l, struct ckpt_node *n) MUST_CHECK;
 
 #endif

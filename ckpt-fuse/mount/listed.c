@@ -10,22 +10,24 @@
 #include "common/clock.h"
 #include "common/mutex.h"
 
-#define NAMES_MOST 65536u /* of all folders: 22 MiB if all are of the longest */
+/* names of all folders; 22 MiB if all have the greatest length */
+#define NAMES_MOST 65536u
 #define FOLDERS_MOST 128u
-#define WANTED_AFTER 3u /* names that were asked for within LISTED_VALID_NS */
-/* Names of a folder per one that has to be wanted again, when a change of ours made its
- * list useless: the next list is worth it after more. */
+/* a folder is listed after so many look-ups of its names within LISTED_VALID_NS */
+#define WANTED_AFTER 3u
+/* If our own change invalidated a list, more look-ups are needed before the next: one for each so
+ * many names of the folder. */
 #define CHANGED_SHARE 16u
 #define STRIPED_FIRST 4u
-#define LONG_NS \
-	(60 * NS_PER_S) /* a folder that was too long is not tried again */
+/* a folder with too many names is not tried again for this time */
+#define LONG_NS (60 * NS_PER_S)
 
 struct listed_entry {
 	char *name;
 	bool is_folder, is_striped;
 	uint64_t size;
 	int64_t mtime_ns, asked_ns;
-	/* Attributes of a striped file; NULL: the store was not asked for them. */
+	/* Attributes of a striped file; NULL: not read from the store. */
 	struct ckpt_stat *stat;
 	int64_t stat_asked_ns;
 };
@@ -33,28 +35,30 @@ struct listed_entry {
 struct listed_list {
 	TAILQ_ENTRY(listed_list) link;
 	char *folder;
-	struct listed_entry *entries; /* names are owned */
+	struct listed_entry *entries; /* owns the names */
 	size_t n, cap;
 	int64_t begun_ns;
-	bool is_void; /* changed meanwhile, too long, or no memory */
+	/* the folder was changed during the list, is too long, or memory is short */
+	bool is_void;
 };
 
 struct listed_folder {
-	char *path;                   /* NULL: the place is free */
-	uint64_t used;                /* the larger, the later */
-	struct listed_entry *entries; /* by name; NULL: none are known */
+	char *path;                   /* NULL: the slot is free */
+	uint64_t used;                /* clock of the last use */
+	struct listed_entry *entries; /* sorted by name; NULL: not known */
 	size_t n;
 	int64_t begun_ns;
-	size_t n_striped; /* to ask for at once; 0: none was looked up */
-	/* Names that the store was asked for since then, and the time before which the
-	 * folder is not listed for that. */
+	/* how many striped files to ask for together; 0: none was looked up yet */
+	size_t n_striped;
+	/* Look-ups of single names since asked_since_ns; how many of them make a list worthwhile;
+	 * and the time before which the folder is not listed for that. */
 	unsigned int n_asked, wanted_after;
 	int64_t asked_since_ns, rest_until_ns;
-	bool is_being_listed; /* for that */
+	bool is_being_listed; /* a list that look-ups caused is running */
 };
 
 struct listed {
-	pthread_mutex_t lock; /* the rest */
+	pthread_mutex_t lock; /* protects the members below */
 	struct listed_folder all[FOLDERS_MOST];
 	uint64_t clock;
 	size_t n_names;
@@ -86,7 +90,7 @@ static void forget_all_names(struct listed *t)
 		forget_names(t, &t->all[i]);
 }
 
-/* The folder whose path is the first `len` bytes; NULL: nothing is known of it. */
+/* Find the folder whose path is the first `len` bytes of `path`; NULL: unknown. */
 static struct listed_folder *find_prefix(struct listed *t, const char *path,
 					 size_t len)
 {
@@ -105,7 +109,8 @@ static struct listed_folder *folder_find(struct listed *t, const char *path)
 	return find_prefix(t, path, strlen(path));
 }
 
-/* The folder, used last, in place of the one that is longest unused.  NULL: no memory. */
+/* Find or add a folder, as the most recently used; a new one replaces the least recently used.
+ * NULL: memory is short. */
 static struct listed_folder *folder_use(struct listed *t, const char *path)
 {
 	struct listed_folder *f = folder_find(t, path);
@@ -152,9 +157,8 @@ void listed_free(struct listed *t)
 
 /* ----------------------------------------------------------------------- lists --- */
 
-/* The folder was to be listed and is not, for want of memory: the next that want it may
- * try. */
-static void give_up(struct listed *t, const char *folder)
+/* The list could not be made for lack of memory: let the next look-up try. */
+static void abandon_list(struct listed *t, const char *folder)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
 	struct listed_folder *f = folder_find(t, folder);
@@ -171,7 +175,7 @@ struct listed_list *listed_begin(struct listed *t, const char *folder)
 		l->folder = strdup(folder);
 	if (!l || !l->folder) {
 		free(l);
-		give_up(t, folder);
+		abandon_list(t, folder);
 		return NULL;
 	}
 	l->begun_ns = clock_now_ns();
@@ -204,7 +208,7 @@ static int add_name(struct listed_list *l, const struct ckpt_entry *e)
 
 void listed_add(struct listed_list *l, const struct ckpt_entry *e)
 {
-	/* A file hides a folder of its name. */
+	/* Skip a folder that has the same name as a file, which hides it. */
 	if (!l || l->is_void ||
 	    (l->n && strcmp(l->entries[l->n - 1].name, e->name) == 0))
 		return;
@@ -221,7 +225,7 @@ static void keep_names(struct listed *t, struct listed_folder *f,
 		       struct listed_list *l)
 {
 	forget_names(t, f);
-	/* A list fits alone. */
+	/* A single list always fits. */
 	if (t->n_names + l->n > NAMES_MOST)
 		forget_all_names(t);
 	f->entries = l->entries;
@@ -268,7 +272,7 @@ static bool is_young(int64_t asked_ns, int64_t now_ns)
 	return now_ns - asked_ns < LISTED_VALID_NS;
 }
 
-/* With the lock; NULL: it is not there, or too old. */
+/* Find an entry. NULL: there is none, or it is too old. Called with the lock held. */
 static struct listed_entry *find_entry(struct listed_folder *f,
 				       const char *name, int64_t now_ns)
 {
@@ -329,8 +333,8 @@ size_t listed_n_striped(struct listed *t, const char *folder)
 	return n;
 }
 
-/* With the lock: the first entry that is not before the name. */
-static size_t first_from(const struct listed_folder *f, const char *name)
+/* Index of the first entry whose name is not less than `name`. Called with the lock held. */
+static size_t find_first_entry(const struct listed_folder *f, const char *name)
 {
 	size_t from = 0, to = f->n;
 
@@ -352,8 +356,8 @@ size_t listed_striped(struct listed *t, const char *folder, const char *from,
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
 	struct listed_folder *f = folder_find(t, folder);
 
-	for (size_t i = f ? first_from(f, from) : 0; f && i < f->n && n < most;
-	     i++) {
+	for (size_t i = f ? find_first_entry(f, from) : 0;
+	     f && i < f->n && n < most; i++) {
 		const struct listed_entry *e = &f->entries[i];
 
 		if (!e->is_striped || !is_young(e->asked_ns, now_ns) ||
@@ -388,7 +392,8 @@ void listed_tell(struct listed *t, const char *folder,
 	struct listed_entry *e =
 		find_entry(folder_find(t, folder), file->name, asked_ns);
 
-	/* A file of another list may be another file: one that this mount made since. */
+	/* An entry of a later list may be another file, made by this mount since: compare the
+	 * list's time. */
 	if (e && e->is_striped && e->asked_ns == file->asked_ns)
 		keep_stat(e, st, asked_ns);
 }
@@ -406,7 +411,7 @@ bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,
 }
 
 /* With the lock. */
-static void begin_count(struct listed_folder *f, int64_t now_ns)
+static void restart_lookup_count(struct listed_folder *f, int64_t now_ns)
 {
 	if (is_young(f->asked_since_ns, now_ns))
 		return;
@@ -417,7 +422,7 @@ static void begin_count(struct listed_folder *f, int64_t now_ns)
 /* With the lock. */
 static bool want_list(struct listed_folder *f, int64_t now_ns)
 {
-	begin_count(f, now_ns);
+	restart_lookup_count(f, now_ns);
 	if (f->n_asked < f->wanted_after || f->is_being_listed ||
 	    now_ns < f->rest_until_ns)
 		return false;
@@ -432,7 +437,7 @@ void listed_count(struct listed *t, const char *folder, int64_t now_ns)
 	struct listed_folder *f = folder_use(t, folder);
 
 	if (f) {
-		begin_count(f, now_ns);
+		restart_lookup_count(f, now_ns);
 		f->n_asked++;
 	}
 }
@@ -447,7 +452,8 @@ bool listed_is_wanted(struct listed *t, const char *folder, int64_t now_ns)
 
 /* ----------------------------------------------------------------------- changes --- */
 
-/* The folder's first `len` bytes; with the lock. */
+/* Invalidate the list of the folder whose path is the first `len` bytes of `path`. Called with the
+ * lock held. */
 static void change_folder(struct listed *t, const char *path, size_t len)
 {
 	struct listed_folder *f = find_prefix(t, path, len);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bootseer-ckpt: one process for one mount.  With --hold a process above it keeps the
- * mount while it is started again.
+ * bootseer-ckpt: one process for one mount. With --hold, a parent process keeps the mount while
+ * this one is restarted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,9 +32,10 @@
 #define JOURNAL_NAME "ckpt-names"
 #define LIFE_NAME "ckpt-life"
 #define LOOK_AGAIN_MS 1000
-#define LOG_FILE_MAX MIB /* of a mount that is held: its log may be in memory */
+/* bytes of the log of a held mount: it may be in memory */
+#define LOG_FILE_MAX MIB
 #define EXIT_USAGE 2
-#define EXIT_LOST 3 /* files that were closed are not in the store */
+#define EXIT_LOST 3 /* files that were closed could not be stored */
 
 static const struct option_spec options[] = {
 	{ .key = "run",
@@ -71,7 +72,7 @@ static const struct option_program program = {
 	.max_args = 2,
 };
 
-/* Open the file that a predecessor kept, or a new one that is kept. */
+/* Open the file kept by the previous process, or a new one that is kept for the next. */
 static int open_kept(struct fd_keeper *k, const char *name, int *ret,
 		     struct error *err)
 {
@@ -94,7 +95,7 @@ static int open_kept(struct fd_keeper *k, const char *name, int *ret,
 
 /* ---------------------------------------------------------------------- the mount --- */
 
-/* Refuse a place where others have mounted something. */
+/* Refuse a mount point on which another file system is mounted. */
 static int check_free(const char *path, struct error *err)
 {
 	struct mount_line l = { .major = 0 };
@@ -107,9 +108,9 @@ static int check_free(const char *path, struct error *err)
 			 path);
 }
 
-/* Claim the place, where one mount at a time begins: two that wait for their stores would
- * both find it free, and the second takes down what the first serves by then. `*ret` is
- * the claim. */
+/* Claim the mount point, so that one process at a time begins there. Two processes that wait for
+ * their stores would both find it free, and the second would take down the mount of the first.
+ * `*ret` is the claim. */
 static int claim_place(const char *run_dir, int *ret, struct error *err)
 {
 	AUTO_FREE char *name = fs_join(run_dir, CKPT_CLAIM_FILE);
@@ -129,8 +130,8 @@ static int claim_place(const char *run_dir, int *ret, struct error *err)
 	return 0;
 }
 
-/* Until it is unmounted, by us when we are told to end and nobody uses it; without a session,
- * until we are told to end. */
+/* Serve until the mount is unmounted: by others, or by us after a signal once it is not in use.
+ * Without a session: until a signal. */
 static int serve_mount(struct session *s, struct ckpt_mount *m,
 		       struct ckpt_say *say, int signals, struct error *err)
 {
@@ -150,7 +151,7 @@ static int serve_mount(struct session *s, struct ckpt_mount *m,
 
 		if (rc == 0)
 			return 0;
-		/* No descriptor is free, say.  What is being written goes on. */
+		/* The check failed, perhaps for lack of descriptors. Writers go on. */
 		if (rc < 0 && !was_told)
 			log_warning("ckpt",
 				    "cannot see whether it is mounted "
@@ -175,9 +176,9 @@ static int serve_mount(struct session *s, struct ckpt_mount *m,
 	}
 }
 
-/* The journal last: it says what was lost to a successor of a process that is killed in
- * between. */
-static void drop_kept(struct fd_keeper *k)
+/* Drop the journal last: if this process is killed in between, the journal tells the next process
+ * what was lost. */
+static void drop_kept_files(struct fd_keeper *k)
 {
 	static const char *const names[] = { SESSION_NAME, SESSION_NAME "-init",
 					     LIFE_NAME, JOURNAL_NAME };
@@ -196,8 +197,8 @@ static void say_ready(const char *path, bool is_adopted, struct ckpt_mount *m,
 	(void)!write(STDOUT_FILENO, "ready\n", 6);
 }
 
-/* A process that fails leaves the mount to its successor, unless it could not begin: whoever
- * has files open goes on with them. */
+/* Leave the mount to the next process after a failure, so that programs with open files go on,
+ * unless this process could not begin. */
 static bool is_left(struct session *s, bool was_ready, int rc,
 		    const struct fd_keeper *keeper)
 {
@@ -205,8 +206,8 @@ static bool is_left(struct session *s, bool was_ready, int rc,
 	       fd_keeper_is_durable(keeper) && session_is_mounted(s, NULL) != 0;
 }
 
-/* The process is told to end while it has no mount: nobody knows of it, and whoever keeps its
- * descriptors has no use for them when it ends without a failure. */
+/* Handle a signal before the mount exists: exit. The holder of the descriptors does not restart a
+ * process that ends without failure. */
 static void main_end_early(int signal_number)
 {
 	static const char line[] =
@@ -217,8 +218,8 @@ static void main_end_early(int signal_number)
 	_exit(EXIT_SUCCESS);
 }
 
-/* Threads that the resolver began before there was a mount may outlive that time, and do not block
- * the signals: the main thread, which reads them, gets what came to such a thread. */
+/* Pass a signal on to the main thread, which reads signals. Threads that the name resolver started
+ * before the mount existed do not block signals. */
 static void main_pass_on(int signal_number)
 {
 	const int code = errno;
@@ -228,8 +229,8 @@ static void main_pass_on(int signal_number)
 	errno = code;
 }
 
-/* A store that is away is waited for, but not by a process that is told to end, unless somebody
- * has the mount of a predecessor open. */
+/* Open the mount, waiting for the store if it does not answer. A signal ends the wait, unless
+ * programs have the previous process's mount open. */
 static int open_mount(const struct ckpt_mount_config *cfg, const char *store,
 		      const struct ckpt_kept *kept, struct ckpt_mount **ret,
 		      struct error *err)
@@ -247,15 +248,15 @@ static int open_mount(const struct ckpt_mount_config *cfg, const char *store,
 	}
 	rc = ckpt_mount_open(cfg, store, kept, ret, err);
 	(void)pthread_sigmask(SIG_BLOCK, &ending, NULL);
-	/* SIG_IGN would drop what waits to be read, such as a successor's while it opened the store. */
+	/* Not SIG_IGN, which would drop a pending signal that came while the store was opened. */
 	(void)signal(SIGTERM, main_pass_on);
 	(void)signal(SIGINT, main_pass_on);
 	return rc;
 }
 
-/* The kernel reads 128 KiB of a file ahead by itself, in a request each; 16 files of 64 MiB that
- * are read at once take 0.8 of the time with 512, and no less with more.  It is left alone where
- * /sys may not be written to. */
+/* Set the kernel's read-ahead, 128 KiB by default, a request each. With 512 KiB, parallel reads
+ * of 16 files of 64 MiB take 0.8 of the time; more brings nothing. Left alone if /sys is not
+ * writable. */
 static void set_kernel_readahead(const struct session *s)
 {
 	static const char kib[] = "512\n";
@@ -270,7 +271,7 @@ static void set_kernel_readahead(const struct session *s)
 		(void)!write(fd, kib, sizeof(kib) - 1);
 }
 
-/* `data` is of the session's configuration. */
+/* Make the mount options of the session's configuration. */
 static int set_mount_data(const struct ckpt_mount_config *cfg, char **data,
 			  struct error *err)
 {
@@ -305,12 +306,15 @@ static int start_session(const struct ckpt_mount_config *cfg,
 
 struct session_run {
 	int signals;
-	int claim_fd; /* until it is mounted, or the end without a session; -1: none */
-	bool is_left; /* the mount, and what is kept of it, are a successor's */
+	/* claim on the mount point until it is mounted, or without a session until the end; -1:
+	 * none */
+	int claim_fd;
+	/* the mount and the kept files are left to the next process */
+	bool is_left;
 };
 
-/* Without a session with --ranks-only: ranks save, and programs keep blocks, where nobody may
- * mount, in a container without rights. */
+/* Run a session. With --ranks-only there is none: ranks save and programs keep blocks in a
+ * container without the right to mount. */
 static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		       struct fd_keeper *keeper, const struct ckpt_kept *kept,
 		       struct session_run *r, struct error *err)
@@ -358,38 +362,39 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 		oc.path = session_path(s);
 		oc.is_adopted = session_is_adopted(s);
 	}
-	/* A predecessor's mount has it, or what somebody set since. */
+	/* An adopted mount already has the setting, or another one made by the operator. */
 	if (s && !oc.is_adopted)
 		set_kernel_readahead(s);
-	/* Outlets tell of saves, on threads of their own. */
+	/* Begin saves before the outlets, which report on them from their own threads. */
 	if (rc == 0)
 		rc = ckpt_mount_begin_saves(m, oc.path, err);
 	if (rc == 0)
 		rc = outlets_new(&oc, &outlets, err);
-	/* A predecessor's that has gone since was unmounted, and is not wanted. */
+	/* If the previous process's mount is gone, it was unmounted on purpose: do not mount
+	 * again. */
 	if (rc == 0 && (!s || oc.is_adopted || !getenv("LISTEN_FDS"))) {
 		say_ready(oc.path, oc.is_adopted, m, args[0]);
 		was_ready = true;
 		rc = serve_mount(s, m, &say, r->signals, err);
 	}
-	outlets_free(outlets); /* which has the session's path */
+	outlets_free(outlets); /* before the session, whose path it uses */
 	was_started = s != NULL;
 	r->is_left = s && is_left(s, was_ready, rc, keeper);
 	session_stop(s, r->is_left);
-	/* The log has each of them. */
+	/* The log names each lost file. */
 	if (ckpt_mount_settle(m) && rc == 0)
 		rc = EXIT_LOST;
-	/* A mount that was unmounted wants no successor, however it ended. */
+	/* After an unmount no next process is wanted, whatever the result. */
 	if (was_started && !r->is_left)
-		drop_kept(keeper);
+		drop_kept_files(keeper);
 	ckpt_say_phases(&say, m, true);
 	ckpt_say_fini(&say);
 	ckpt_mount_free(m);
 	return rc;
 }
 
-/* A successor of a mount that is not there any more.  It needs neither the store, without which
- * it may not have been served, nor the mount point. */
+/* End the process after a mount that was unmounted. Needs neither the store, which may not have
+ * answered, nor the mount point. */
 static int end_unmounted(struct fd_keeper *k, const char *why,
 			 struct error *err)
 {
@@ -401,7 +406,7 @@ static int end_unmounted(struct fd_keeper *k, const char *why,
 		rc = ckpt_tell_lost(journal_fd, &n_lost, err);
 
 	log_warning("ckpt", "the mount is gone reason=\"%s\"", why);
-	drop_kept(k);
+	drop_kept_files(k);
 	return rc < 0 ? rc : n_lost ? EXIT_LOST : 0;
 }
 
@@ -453,15 +458,15 @@ static int run_mount(const struct ckpt_mount_config *cfg, char **args,
 
 		rc = run_session(cfg, args, keeper, &kept, &r, err);
 	}
-	/* A start that failed is not tried again: nobody has the mount open. */
+	/* Do not retry a failed first start: no program has the mount open. */
 	if (rc < 0 && !is_successor && !r.is_left)
-		drop_kept(keeper);
+		drop_kept_files(keeper);
 	fd_keeper_close(keeper);
 	fd_close(r.claim_fd);
 	return rc;
 }
 
-/* Ourselves without --hold, below a process that keeps what we hand to it. */
+/* Run this program again without --hold, as the child of a process that keeps its descriptors. */
 static int run_held(int argc, char **argv, struct error *err)
 {
 	AUTO_FREE char **args =
@@ -486,9 +491,9 @@ int main(int argc, char **argv)
 	enum option_action action;
 	int first = 0, rc;
 
-	/* Large pieces go back to the system when they are freed.  Otherwise the heap of each
-	 * thread keeps as much as it ever had: the process grew from 59 to 420 MiB when 48 programs
-	 * listed 100,000 names at once, and grows to 250 MiB with this. */
+	/* Return large pieces to the system when freed. Otherwise each thread's heap keeps its
+	 * largest size: the process grew from 59 to 420 MiB when 48 programs listed 100,000 names
+	 * at once, and grows to 250 MiB with this. */
 	(void)mallopt(M_MMAP_THRESHOLD, 2 * MIB);
 	rc = option_parse(&program, &cfg, argc, argv, &action, &first, &err);
 	if (rc < 0) {
@@ -496,7 +501,7 @@ int main(int argc, char **argv)
 		option_fini(options, &cfg);
 		return EXIT_USAGE;
 	}
-	/* Run by the holder, it would be called "exe". */
+	/* Set the process name, which is "exe" if the holder started it. */
 	(void)prctl(PR_SET_NAME, program.name);
 	if (action == OPTION_ACTION_RUN)
 		rc = cfg.hold ? run_held(argc, argv, &err)

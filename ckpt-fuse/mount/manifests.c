@@ -9,14 +9,14 @@
 
 #define ASKED_AT_ONCE 16u
 
-/* All that are asked for together. */
+/* The files whose manifests are read together. */
 struct manifests_asked {
 	struct object_store *store;
 	struct listed *listed;
 	const char *folder;
 	struct listed_striped *files;
 	size_t n;
-	atomic_size_t next; /* that is to be asked for */
+	atomic_size_t next; /* index of the next file to read */
 };
 
 static void ask_manifest(const struct manifests_asked *all,

@@ -22,9 +22,11 @@
 #define READERS 32u
 #define PATIENCE_NS (120 * NS_PER_S)
 #define LIFE_LEN 16
-/* A writer that has not come by then does not come. */
+/* How long a name in `coming` is kept: a writer that has not opened the file by then does not
+ * come. */
 #define COMING_NS (10 * NS_PER_S)
-/* A create may wait for a folder that is renamed: then the answer is old. */
+/* How long a name in `absent` is kept: a create may be delayed by the rename of a folder, and the
+ * answer is too old then. */
 #define ABSENT_NS NS_PER_S
 
 static const struct fuse_lowlevel_ops mount_ops = {
@@ -66,7 +68,7 @@ static void mount_init(struct fuse_conn_info *conn)
 		FUSE_CAP_ASYNC_READ | FUSE_CAP_AUTO_INVAL_DATA;
 
 	conn->want |= conn->capable & wanted;
-	/* The mount has to know of each write before the file is closed. */
+	/* No write-back cache: the mount must see each write before the file is closed. */
 	conn->want &= ~(unsigned int)FUSE_CAP_WRITEBACK_CACHE;
 	conn->max_write = SESSION_DATA_MAX;
 	conn->max_readahead = SESSION_DATA_MAX;
@@ -80,7 +82,7 @@ const struct session_handler ckpt_mount_handler = {
 
 /* --------------------------------------------------------------------- the mount --- */
 
-/* The folder in "file:///folder?options", or "file:/folder". */
+/* Extract the folder from "file:///folder?options" or "file:/folder". */
 static char *local_folder(const char *url)
 {
 	static const char scheme[] = "file:/";
@@ -91,7 +93,7 @@ static char *local_folder(const char *url)
 	return strndup(path, strcspn(path, "?"));
 }
 
-/* How the store is written to, which nobody needs to know where it is not. */
+/* Probe how the store can be written to; a read-only mount does not need to know. */
 static int try_store(struct object_store *s, struct error *err)
 {
 	int rc = object_store_probe(s, err);
@@ -112,9 +114,8 @@ static int new_life(char ret[LIFE_LEN + 1], struct error *err)
 	return 0;
 }
 
-/* Take over from a predecessor. What it had sent to the store is done or comes to nothing
- * before anybody is told what is there: the put of a file that is removed here would
- * bring it back. */
+/* Take over from the previous process. First wait until its requests to the store are finished or
+ * invalid: a late put of a file that is removed now would bring it back. */
 static int take_over(struct object_store *s, int life_fd, const char *life,
 		     struct error *err)
 {
@@ -131,7 +132,7 @@ static int take_over(struct object_store *s, int life_fd, const char *life,
 					 "was not written down");
 }
 
-/* Told to whoever waits for the mount, too. */
+/* Report a silent store also to the process that waits for the mount. */
 static void mount_store_is_silent(void *arg, const char *line)
 {
 	struct ckpt_mount *m = arg;
@@ -150,8 +151,7 @@ static int open_store(struct ckpt_mount *m, const char *url, int life_fd,
 
 	if (rc < 0)
 		return rc;
-	/* Half of the memory is for bytes that the store has to hold until they are
-	 * written. */
+	/* Half of the memory is for bytes that the store holds until they are written. */
 	o.memory = m->cfg->memory / 2;
 	o.ca_file = m->cfg->ca_file;
 	o.life = life;
@@ -162,7 +162,8 @@ static int open_store(struct ckpt_mount *m, const char *url, int life_fd,
 					err);
 	if (rc == 0 && !m->cfg->read_only)
 		rc = try_store(m->store, err);
-	/* A mount that may not write to its store has nothing on its way there. */
+	/* Without the right to write, the previous process had no requests that change the
+	 * store. */
 	if (rc == 0 && object_store_caps(m->store).is_probed)
 		rc = take_over(m->store, life_fd, life, err);
 	return rc;
@@ -172,7 +173,7 @@ static void set_bounds(struct ckpt_mount *m)
 {
 	uint64_t part = object_store_caps(m->store).part_size;
 	uint64_t mine = m->cfg->memory / 2;
-	/* A put keeps two parts; the rest is for manifests and small files. */
+	/* A put holds two parts in memory; an eighth is for manifests and small files. */
 	uint64_t slots = (mine - mine / 8) / (2 * (part ? part : MIB));
 
 	budget_init(&m->budget, mine, mine / 2);
@@ -187,7 +188,7 @@ static void set_bounds(struct ckpt_mount *m)
 		.columns = (uint32_t)m->cfg->columns,
 		.readings = &m->readings,
 	};
-	/* A third is for files of one column each. */
+	/* A third of the slots is for files of one column. */
 	budget_init(&m->writings.slots, slots ? slots : 1, slots - slots / 3);
 	TAILQ_INIT(&m->writings.list);
 	(void)pthread_mutex_init(&m->writings.lock, NULL);
@@ -202,7 +203,7 @@ static void set_bounds(struct ckpt_mount *m)
 	readings_init(&m->readings);
 }
 
-static void tell_lost(void *arg, struct ckpt_node *n)
+static void log_lost_file(void *arg, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
 
@@ -218,13 +219,13 @@ int ckpt_tell_lost(int journal_fd, unsigned int *ret_n, struct error *err)
 	int rc = nodes_init(&t, journal_fd, err);
 
 	if (rc == 0)
-		nodes_each(&t, NULL, tell_lost, NULL);
+		nodes_each(&t, NULL, log_lost_file, NULL);
 	*ret_n = atomic_load(&t.n_lost);
 	nodes_fini(&t);
 	return rc;
 }
 
-/* Bounds of how many reads of the store run at a time; more bring nothing. */
+/* Bounds of the parallel reads from the store; more do not help. */
 #define GROUP_FETCHES_MIN 8u
 #define GROUP_FETCHES_MAX 16u
 
@@ -252,7 +253,7 @@ static int open_group(struct ckpt_mount *m, struct error *err)
 	return group_new(&cfg, &m->group, err);
 }
 
-/* A cache only serves to be fast: a mount without it goes on. */
+/* Open the disk cache. The mount works without it, so a failure is only logged. */
 static int open_cache(struct ckpt_mount *m, const char *url, struct error *err)
 {
 	const char *dir = m->cfg->cache;
@@ -315,7 +316,7 @@ int ckpt_mount_begin_saves(struct ckpt_mount *m, const char *path,
 	if (stat(m->cfg->group_key, &st) < 0)
 		return error_errno(err, errno, "the group's key '%s'",
 				   m->cfg->group_key);
-	/* Root lends its key to this process, whose user is whom ranks are to be then. */
+	/* If root started this process, ranks must run as the owner of the key file. */
 	cfg.owner = geteuid() ? geteuid() : st.st_uid;
 	rc = open_blocks(m, err);
 	cfg.blocks = m->blocks;
@@ -362,7 +363,7 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 	if (rc == 0)
 		rc = nodes_init(&m->nodes, kept->journal_fd, err);
 	if (rc == 0)
-		nodes_each(&m->nodes, NULL, tell_lost, NULL);
+		nodes_each(&m->nodes, NULL, log_lost_file, NULL);
 	if (rc == 0 && strcmp(cfg->close, "buffered") == 0)
 		rc = later_new(writers_end, &m->later, err);
 	if (rc < 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A mount of a store, as what answers its requests shares it. */
+/* A mount of a store: the state shared by the handlers of its requests. */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_MOUNT_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_MOUNT_H
 
@@ -18,15 +18,15 @@
 #include "groupio/save.h"
 
 struct ckpt_mount_config {
-	char *run_dir; /* of the mount, its log and socket */
+	char *run_dir; /* folder for the mount's log and socket */
 	uint64_t memory, tail, readahead;
 	uint64_t threads, uid, gid, columns;
 	int64_t store_timeout;
 	char *ca_file, *close, *compare, *metrics;
-	char *group, *group_key; /* of groupio.h; NULL: none */
-	char *group_socket;      /* of save.h; NULL: none */
-	char *cache;             /* of disk_cache.h; NULL: none */
-	char *selinux_context;   /* NULL: as the kernel has it for FUSE */
+	char *group, *group_key; /* see groupio.h; NULL: none */
+	char *group_socket;      /* see save.h; NULL: none */
+	char *cache;             /* folder, see disk_cache.h; NULL: none */
+	char *selinux_context;   /* NULL: the kernel's default for FUSE */
 	uint64_t cache_size;
 	uint64_t group_nodes, group_memory, group_staging;
 	bool group_full;
@@ -39,10 +39,10 @@ struct ckpt_mount_config {
 struct ckpt_mount {
 	const struct ckpt_mount_config *cfg;
 	struct object_store *store;
-	struct group *group;       /* NULL: it reads alone */
-	struct disk_cache *cache;  /* NULL: nothing is kept on the disk */
-	struct saves *group_saves; /* NULL: ranks save by files alone */
-	struct blocks *blocks;     /* NULL: none are kept */
+	struct group *group;       /* NULL: the mount is in no group */
+	struct disk_cache *cache;  /* NULL: no disk cache */
+	struct saves *group_saves; /* NULL: ranks save through files only */
+	struct blocks *blocks;     /* NULL: no blocks are kept */
 	struct budget budget;
 	struct pool *senders, *readers;
 	struct writings writings;
@@ -50,62 +50,67 @@ struct ckpt_mount {
 	struct nodes nodes;
 	struct handles handles;
 	/*
-	 * Names that writers were told to look up again, because others read the file that had
-	 * them.  The kernel does that once: whoever reads such a name meanwhile has no pages of
-	 * it, or the writer would be told so once more, and its open would fail.
+	 * Names that writers were told (ESTALE) to look up again, because others read the file that
+	 * had the name. The kernel retries only once. So a reader that opens such a name in the
+	 * meantime must not use cached pages: the writer would get a second ESTALE, and its open
+	 * would fail.
 	 */
 	struct recent_names coming;
 	/*
-	 * Names that a thread was told are not there.  An open(2) that makes a file is a look-up
-	 * and a create, one behind the other, by one thread: the create does not ask the store
-	 * again.
+	 * Names that a thread was told do not exist. An open(2) that makes a file is a look-up
+	 * followed by a create of the same thread: the create need not ask the store again.
 	 */
 	struct recent_names absent;
-	struct listed *listed; /* what lists told */
+	struct listed *listed; /* names from lists of folders */
 	struct folder_lister lister;
-	/* Time that programs waited in write, close and sync, and in open and read. */
+	/* save_ns: time that programs waited in write, close and sync; load_ns: in open and
+	 * read. */
 	atomic_uint_fast64_t save_ns, load_ns;
 	struct ckpt_phase saves, loads;
-	struct later *later;  /* NULL: what was closed is durable */
-	const char *local;    /* folder of a file: store; NULL: it is another */
-	int64_t started_ns;   /* since 1970: what folders say of themselves */
-	atomic_bool is_ready; /* whoever started it waits no more */
-	/* The last EOPNOTSUPP in the log: its thread and operation. */
+	/* NULL: a close waits until the file is durable */
+	struct later *later;
+	/* folder of a file: store; NULL: another kind of store */
+	const char *local;
+	int64_t started_ns; /* since 1970; shown as the time of folders */
+	/* the process that started the mount was told that it is ready */
+	atomic_bool is_ready;
+	/* Thread and operation of the last EOPNOTSUPP in the log. */
 	atomic_uint_fast64_t refusal;
 };
 
-/* Files in memory that are kept for a successor, borrowed; -1: it knows nothing. */
+/* Files in memory that are kept for the next process; borrowed; -1: none. */
 struct ckpt_kept {
-	int journal_fd; /* of nodes.h */
-	int life_fd; /* what the puts of the process begin with that has it now */
+	int journal_fd; /* journal of nodes.h */
+	int life_fd;    /* holds the prefix of the current process's puts */
 };
 int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		    const struct ckpt_kept *kept, struct ckpt_mount **ret,
 		    struct error *err) MUST_CHECK;
-/* Name in the log, and count, what was closed and not stored when a predecessor was
- * killed whose journal it is. */
+/* Log and count the files that were closed but not stored when the previous process was killed,
+ * from its journal. */
 int ckpt_tell_lost(int journal_fd, unsigned int *ret_n,
 		   struct error *err) MUST_CHECK;
-/* Take what ranks save together, where that is wanted; they know the mount by `path`. */
+/* Accept saves that ranks make together, if configured; `path` is the name of the mount for
+ * them. */
 int ckpt_mount_begin_saves(struct ckpt_mount *m, const char *path,
 			   struct error *err) MUST_CHECK;
 void ckpt_mount_free(struct ckpt_mount *m);
-/* Wait until what was closed is in the store; how many files were lost. */
+/* Wait until all closed files are stored; returns how many were lost. */
 unsigned int ckpt_mount_settle(struct ckpt_mount *m);
 
 /* Handler of the session that serves a mount; its owner is a struct ckpt_mount. */
 extern const struct session_handler ckpt_mount_handler;
 
-/* Waits of loading and saving, by the requests and jobs of both. They run beside one
- * another, and ahead of programs: sums are longer than anybody waited. */
+/* Sums of the waits of requests and jobs for loading and saving. These run in parallel and ahead of
+ * programs, so the sums exceed the time that any program waited. */
 struct ckpt_waits {
 	struct object_waits load, save;
 };
 struct ckpt_waits ckpt_mount_waits(struct ckpt_mount *m);
 
-/* Its figures as Prometheus has them. */
+/* Append the mount's metrics in Prometheus' format. */
 int ckpt_mount_metrics(struct ckpt_mount *m, struct buf *out) MUST_CHECK;
-/* Its figures, as JSON. */
+/* Append the mount's status as JSON. */
 int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		      struct buf *out) MUST_CHECK;
 

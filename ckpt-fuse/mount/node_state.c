@@ -10,7 +10,7 @@ void node_set_writing(struct ckpt_node *n, struct writing *w)
 	AUTO_UNLOCK held = mutex_hold(&n->seen);
 
 	n->writing = w;
-	/* The kernel counts by itself what is written. */
+	/* From now on the kernel derives the size from the writes. */
 	n->told_size = SIZE_UNKNOWN;
 }
 
@@ -41,7 +41,7 @@ bool node_is_changed_now(struct ckpt_node *n)
 	return node_is_being_changed(n);
 }
 
-/* With the lock. */
+/* Append a commit to the list. Called with the lock held. */
 static void list_commit(struct nodes *t, struct node_commit *c)
 {
 	c->number = ++t->last_commit;
@@ -79,7 +79,8 @@ void node_end_commit(struct node_commit *c)
 	(void)pthread_cond_broadcast(&t->committed);
 }
 
-/* With the lock.  Those of these up to this number, which are in order. */
+/* Count the commits of the node (NULL: of all) up to number `last`; the list is sorted by number.
+ * Called with the lock held. */
 static unsigned int count_commits(const struct nodes *t,
 				  const struct ckpt_node *n, bool is_late,
 				  uint64_t last)
@@ -114,9 +115,9 @@ unsigned int nodes_count_late(struct nodes *t, const struct ckpt_node *n)
 	return count_commits(t, n, true, UINT64_MAX);
 }
 
-/* A settled commit leaves the list only after the node's lock: of two that end together the
- * second would take the first for one that is still to come, and nobody would say that all is
- * stored. */
+/* Is another commit of the node not settled yet? A settled commit is still in the list until after
+ * the node's lock is released. Of two commits that end together, the second must not count the
+ * first as pending, or neither would note that all is stored. */
 bool node_has_unsettled(const struct ckpt_node *n, const struct node_commit *c)
 {
 	AUTO_UNLOCK held = mutex_hold(&n->table->commits);
@@ -128,7 +129,8 @@ bool node_has_unsettled(const struct ckpt_node *n, const struct node_commit *c)
 	return false;
 }
 
-/* A writer that was killed, or told that it failed, leaves something that is not stored. */
+/* Are there only writers that were killed or got an error, so that unstored bytes belong to
+ * nobody? */
 bool node_is_abandoned(const struct ckpt_node *n)
 {
 	return n->writing && n->n_writers && !node_is_being_changed(n) &&
@@ -157,8 +159,8 @@ uint64_t node_tell_size(struct ckpt_node *n, uint64_t size)
 
 	if (n->readers_size != SIZE_UNKNOWN)
 		size = n->readers_size;
-	/* The kernel may drop the answer that was made last of two with different sizes
-	 * that are under way at the same time. */
+	/* When two answers with different sizes run at the same time, the kernel may drop the later
+	 * one: the size that it has is then unknown. */
 	n->told_size = n->last_size == SIZE_UNKNOWN || n->last_size == size
 			       ? size
 			       : SIZE_UNKNOWN;
@@ -196,7 +198,7 @@ bool node_size_differs(struct ckpt_node *n, uint64_t size)
 
 /* ------------------------------------------------------------------------- losses --- */
 
-/* The cure first: what does not fit into an error is cut at the end. */
+/* The advice comes first, because a long message is cut at its end. */
 #define LOST \
 	"what was written is not in the store, remove or replace the file: %s"
 

@@ -13,9 +13,9 @@
 #include "common/fs.h"
 #include "common/text.h"
 
-#define JOURNAL_MIN (1u << 20) /* bytes; a shorter one is never written anew */
-#define JOURNAL_MAX (1u << 30) /* bytes that are read */
-/* The kernel has it, how often nobody knows. */
+#define JOURNAL_MIN (1u << 20) /* bytes; a shorter journal is not rewritten */
+#define JOURNAL_MAX (1u << 30) /* bytes of a journal that are read at most */
+/* Look-ups of a node from the previous process: the kernel's count is unknown. */
 #define LOOKUPS_UNKNOWN (UINT64_C(1) << 62)
 #define KEY_PREFIX 17u /* 16 digits and a slash */
 
@@ -77,7 +77,7 @@ static struct ckpt_node *find_key(struct nodes *t, const char *key)
 	return n;
 }
 
-/* Takes `key`, which no node has. */
+/* Set the node's name; takes `key`, which no other node may have. */
 static int set_name(struct ckpt_node *n, struct ckpt_node *parent, char *key)
 {
 	HASH_ADD_KEYPTR(by_name, n->table->by_name, key, strlen(key), n);
@@ -109,12 +109,13 @@ static void unset_name(struct ckpt_node *n)
 /* ------------------------------------------------------------------ the journal --- */
 
 /*
- * Records, each of which ends with a NUL.  One that cannot be written is no failure now: with the
- * next record all is written anew, as a successor would take old names for those of other files.
- *   A ID KIND VERSION SIZE TIME KEY   what a node is from here on
- *   D ID                              it is gone
- *   B NUMBER, E NUMBER                a change of names is begun, and was answered
- *   R                                 only what follows counts
+ * The journal consists of records, each ended by a NUL. If a record cannot be written, that is no
+ * failure yet: the whole journal is rewritten with the next record, since the next process would
+ * otherwise take old names for those of other files.
+ *   A ID KIND VERSION SIZE TIME KEY   state of a node from here on
+ *   D ID                              the node is gone
+ *   B NUMBER, E NUMBER                a change of names was begun; was answered
+ *   R                                 earlier records are void
  */
 static void journal_append(struct nodes *t, const char *data, size_t len)
 {
@@ -125,7 +126,7 @@ static void journal_append(struct nodes *t, const char *data, size_t len)
 		return;
 	}
 	t->is_journal_behind = true;
-	/* Some of it may be there, and would be read behind what comes next. */
+	/* Cut off a partial record, which would be read as the begin of the next. */
 	(void)!ftruncate(t->journal_fd, (off_t)t->journal_len);
 }
 
@@ -149,7 +150,7 @@ static int record_number(char kind, uint64_t number, struct buf *out)
 	return rc < 0 ? rc : buf_append(out, "", 1);
 }
 
-/* All that a successor needs once more, behind what is there; that is given back then. */
+/* Rewrite the journal: append all that the next process needs, then free the earlier part. */
 static void journal_renew(struct nodes *t)
 {
 	const uint64_t before = t->journal_len;
@@ -185,7 +186,7 @@ static void journal_put(struct nodes *t, const struct buf *record, bool is_live)
 		journal_renew(t);
 }
 
-/* The node is another from now on. */
+/* Write the node's new state to the journal. */
 static void journal_node(const struct ckpt_node *n)
 {
 	AUTO_BUF record = BUF_INIT;
@@ -393,8 +394,8 @@ static void lose_node(struct ckpt_node *n, int rc, const char *why)
 		n->n_users++;
 		atomic_fetch_add(&n->table->n_lost, 1);
 	}
-	/* Errors of rights are not passed on: the store has looked at another's than
-	 * those of who asks now. */
+	/* Do not report errors of permission, which concerned another user than the one who asks
+	 * now. */
 	n->lost_rc = rc == -ENOSPC || rc == -EDQUOT ? rc : -EIO;
 	free(n->lost_why);
 	n->lost_why = strdup(why);
@@ -459,7 +460,7 @@ void node_forget_loss(struct ckpt_node *n)
 
 /* ------------------------------------------------------ changes that were begun --- */
 
-/* With the lock: index of the change, or n_begun. */
+/* Index of the change, or n_begun: not found. Called with the lock held. */
 static size_t find_begun(const struct nodes *t, uint64_t request)
 {
 	size_t i = 0;
@@ -477,9 +478,9 @@ static void drop_begun(struct nodes *t, size_t i)
 		(t->n_begun - i) * sizeof(t->begun[0]));
 }
 
-/* With the lock.  False: it is there.  A predecessor's stays one: it says so to each successor.
- * That which was begun longest ago makes room: what was answered in the moment of a kill is asked
- * for by nobody. */
+/* Note a begun change; the oldest is dropped if there is no room, since the kernel no longer asks
+ * for one that was answered at the moment of a kill. A change begun by an earlier process keeps
+ * that property for each later process. False: it is noted already. Called with the lock held. */
 static bool add_begun(struct nodes *t, uint64_t request, bool is_predecessors)
 {
 	if (!request || find_begun(t, request) < t->n_begun)
@@ -539,7 +540,7 @@ int nodes_path_locked(const struct ckpt_node *n, struct buf *out)
 {
 	int rc = path_of(n, out);
 
-	/* An empty path is text, too. */
+	/* Terminate the text also if the path is empty. */
 	return rc < 0 ? rc : buf_puts(out, "");
 }
 
@@ -606,8 +607,8 @@ static void forget_all(struct nodes *t)
 	}
 }
 
-/* Parents come before what is in them, but for those that were moved: names are set when
- * all nodes are there. */
+/* Restore a node. Names are set after all nodes are restored, because a moved node may come before
+ * its new parent. */
 static void replay_node(struct nodes *t, const char *text)
 {
 	uint64_t id = 0, version, size, changed;
@@ -615,7 +616,8 @@ static void replay_node(struct nodes *t, const char *text)
 	int key_at = 0;
 	char kind;
 
-	/* The kernel is told no other size than that of the version: it would end reads there. */
+	/* Restore the version's size: the kernel must not be given another one, at which it would
+	 * end reads. */
 	if (sscanf(text,
 		   "%" SCNx64 " %c %" SCNx64 " %" SCNx64 " %" SCNx64 " %n", &id,
 		   &kind, &version, &size, &changed, &key_at) < 5 ||
@@ -701,8 +703,8 @@ static void replay_record(struct nodes *t, const char *record)
 		replay_renewal(t);
 }
 
-/* The start of the journal. Nodes given back before the last renewal are a hole at its
- * begin, so that its size says nothing of what there is to read. */
+/* Find the start of the journal. The part freed by the last rewrite is a hole, so the file's size
+ * is not the number of bytes to read. */
 static uint64_t journal_start(int fd, uint64_t size)
 {
 	off_t start = lseek(fd, 0, SEEK_DATA);
@@ -722,8 +724,8 @@ static int read_journal(struct nodes *t, struct error *err)
 	    st.st_size == 0)
 		return 0;
 	t->journal_len = (uint64_t)st.st_size;
-	/* Each id that was given took some bytes: none is given twice, whatever can be
-	 * read, for the kernel would take one file for the other. */
+	/* The journal's length exceeds every id given so far, since each took some bytes. So no id
+	 * is reused even if the journal is damaged; the kernel would confuse two files. */
 	t->last_id = t->journal_len;
 	start = journal_start(t->journal_fd, t->journal_len);
 	len = t->journal_len - start;
@@ -734,7 +736,7 @@ static int read_journal(struct nodes *t, struct error *err)
 	rc = fs_pread_full(t->journal_fd, data.data, (size_t)len, start);
 	if (rc < 0)
 		return error_errno(err, -rc, "kept names");
-	/* The last record is cut when its writer was killed: half a name is another
+	/* Ignore an incomplete last record of a killed process: half a name may be another
 	 * file's. */
 	last = memrchr(data.data, '\0', (size_t)len);
 	len = last ? (uint64_t)(last - data.data) + 1 : 0;
@@ -747,7 +749,7 @@ static int read_journal(struct nodes *t, struct error *err)
 	return 0;
 }
 
-/* A rename does not wait for those that come after it. */
+/* Initialise `paths` so that a waiting rename is preferred to later readers. */
 static void init_paths(struct nodes *t)
 {
 	pthread_rwlockattr_t attr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The operations of a mount, by what they are about. */
+/* The request handlers of a mount, grouped by subject. */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_OPS_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_OPS_H
 
@@ -12,30 +12,30 @@ static inline struct ckpt_mount *mount_of(fuse_req_t req)
 	return session_owner(session_of(req));
 }
 
-/* Answer with 0, or the errno that a program knows what to do with; what nobody could guess
- * is in the log, with the file, where that is known. */
+/* Answer with 0, or with an errno that programs understand. Errors that need an explanation are
+ * logged, with the file if known. */
 void ops_reply(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
 	       const struct error *err);
-/* A failure of no file. */
+/* Answer a failed request that is about no file. */
 void ops_fail(fuse_req_t req, const char *what, int rc,
 	      const struct error *err);
 
-/* The result `rc` of a request about a node, which may be NULL.  That its file is not there
- * any more would be an answer about a name that the kernel has known for up to a second; of
- * ESTALE it looks the name up again, so that O_CREAT makes a new one. */
+/* Adapt the result `rc` of a request about a node, which may be NULL. If the file is gone, ENOENT
+ * would be wrong for a name that the kernel has just looked up. With ESTALE the kernel looks the
+ * name up again, so that O_CREAT makes a new file. */
 int ops_of_node(struct ckpt_mount *m, struct ckpt_node *n, int rc);
 
-/* Attributes of a file or folder for the kernel. -ENOENT, and what the store says. */
+/* Get the attributes of a file or folder for the kernel. -ENOENT, or the store's error. */
 int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 	     struct error *err) MUST_CHECK;
 void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct ckpt_node *n);
 int ops_entry(struct ckpt_mount *m, struct ckpt_node *n,
 	      struct fuse_entry_param *ret, struct error *err) MUST_CHECK;
 
-/* Look a name up in the store: its node, in use. */
+/* Look a name up in the store; `*ret` is its node, with a reference. */
 int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 	     struct ckpt_node **ret, struct error *err) MUST_CHECK;
-/* -ESTALE: what a predecessor's reader has open is not there any more. */
+/* Set -ESTALE: the version that a reader of the previous process has open no longer exists. */
 int ops_is_gone(struct error *err);
 
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);

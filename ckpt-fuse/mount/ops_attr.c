@@ -126,7 +126,7 @@ static void fill_file(const struct ckpt_mount *m, struct ckpt_node *n,
 
 	st->st_mode = S_IFREG | (s->attr.mode & 07777);
 	st->st_nlink = 1;
-	/* A plain object belongs to nobody. */
+	/* A plain object has no owner: use the mount's. */
 	st->st_uid = s->is_striped ? s->attr.uid : (uid_t)m->cfg->uid;
 	st->st_gid = s->is_striped ? s->attr.gid : (gid_t)m->cfg->gid;
 	st->st_size = (off_t)size;
@@ -135,8 +135,8 @@ static void fill_file(const struct ckpt_mount *m, struct ckpt_node *n,
 	set_time(s->attr.mtime_ns, st);
 }
 
-/* Attributes of what its writers have; false: there is none, or nothing that the store
- * has not. */
+/* Get the attributes of the version being written; false: there is none, or it does not differ from
+ * the store's. */
 static bool stat_writer(struct ckpt_node *n, struct ckpt_stat *ret)
 {
 	struct ckpt_stat st = { .is_striped = true };
@@ -159,7 +159,7 @@ int ops_is_gone(struct error *err)
 			 "again");
 }
 
-/* Attributes of the file as it is now; waits for nobody who writes it. */
+/* Get the current attributes of the file, without waiting for writers. */
 static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
 		     struct ckpt_stat *ret, struct error *err)
 {
@@ -173,15 +173,15 @@ static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
 	has_name = rc == 0;
 	if (has_name)
 		rc = ckpt_stat(m->store, path.data, ret, err);
-	/* A file that was removed is as it was. */
+	/* An open file that was removed keeps its last attributes. */
 	if (rc == -ENOENT && n->n_readers + n->n_writers + n->n_peekers) {
 		*ret = node_stat(n);
 		return 0;
 	}
-	/* Another node has replaced it: those that have it open keep theirs, and whoever
-	 * looks the name up gets another one. */
+	/* Another node has replaced the file. Processes that have it open keep their version; a new
+	 * look-up gets another node. */
 	if (rc == 0 && node_size_differs(n, ret->size)) {
-		/* A predecessor's readers have a version that nobody here has opened. */
+		/* Readers of the previous process have a version that this process never opened. */
 		if (n->is_kept && !n->n_readers)
 			return ops_is_gone(err);
 		*ret = node_stat(n);
@@ -189,7 +189,7 @@ static int stat_file(struct ckpt_mount *m, struct ckpt_node *n,
 	}
 	if (rc == 0)
 		node_set_stat(n, ret);
-	/* Answer ESTALE: the kernel then looks up the file that has the name now. */
+	/* Answer ESTALE, so that the kernel looks up the file that has the name now. */
 	if (rc == -ENOENT && (n->is_kept || !has_name))
 		return ops_is_gone(err);
 	return rc;
@@ -210,7 +210,8 @@ int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 	rc = stat_file(m, n, &st, err);
 	if (rc == 0)
 		fill_file(m, n, &st, ret);
-	/* Programs that have it open see by this that it was removed or replaced. */
+	/* A link count of 0 tells programs that have the file open that it was removed or
+	 * replaced. */
 	if (rc == 0 && node_path(n, &path) == -ENOENT)
 		ret->st_nlink = 0;
 	return rc;
@@ -264,17 +265,17 @@ void ops_reply_entry(fuse_req_t req, struct ckpt_mount *m, struct ckpt_node *n)
 		reply_entry(req, n, &e);
 }
 
-/* A name as the store has it. */
+/* A look-up of a name in the store. */
 struct name_look {
-	const char *folder, *name; /* its path is both */
+	const char *folder, *name; /* folder and name together are the path */
 	char *path;
 	bool is_folder;
-	bool is_absent; /* the store says that it has nothing of the name */
-	struct ckpt_stat stat; /* of a file */
+	bool is_absent;        /* the store has nothing of this name */
+	struct ckpt_stat stat; /* attributes of a file */
 	int64_t asked_ns;
 };
 
-/* Is it there?  0, or -errno. */
+/* Ask the store for the name. 0: it exists; or -errno. */
 static int ask_store(struct ckpt_mount *m, const struct ckpt_node *known,
 		     struct name_look *l, struct error *err)
 {
@@ -291,12 +292,12 @@ static int ask_store(struct ckpt_mount *m, const struct ckpt_node *known,
 	l->is_absent = rc == -ENOENT;
 	if (l->is_folder)
 		return 0;
-	/* No file can have such a name. */
+	/* The name is not valid for a file, so it does not exist. */
 	return rc == -EINVAL ? -ENOENT : rc;
 }
 
-/* A list says what a plain file has; of a striped one that its manifest is there, and
- * what is in that only where it was asked for. */
+/* Answer from a cached list. The list has the attributes of a plain file; of a striped file only if
+ * its manifest was read. */
 static bool is_listed(struct ckpt_mount *m, const struct ckpt_node *known,
 		      struct name_look *l)
 {
@@ -323,7 +324,7 @@ static int tell_listed(void *arg, const struct ckpt_entry *e, struct error *err)
 	return 0;
 }
 
-/* Many names of one folder are looked up, one by one: one list says what they are. */
+/* Many names of a folder are looked up one by one: list the folder once instead. */
 static void list_folder(struct ckpt_mount *m, const char *folder)
 {
 	struct listed_list *told = listed_begin(m->listed, folder);
@@ -336,7 +337,7 @@ static void list_folder(struct ckpt_mount *m, const char *folder)
 	listed_end(m->listed, told, rc, clock_now_ns());
 }
 
-/* Striped files of a list are looked up, one by one: their manifests come together. */
+/* Striped files of a list are looked up one by one: read the manifests of several at once. */
 static void ask_striped(struct ckpt_mount *m, const struct name_look *l)
 {
 	struct listed_name e;
@@ -366,22 +367,22 @@ static int look_up_name(struct ckpt_mount *m, const struct ckpt_node *known,
 			return 0;
 	}
 	rc = ask_store(m, known, l, err);
-	/* No list would have told of what is not there. */
+	/* Count only names that exist, since a list would not help for missing names. */
 	if (rc == 0)
 		listed_count(m->listed, l->folder, clock_now_ns());
 	return rc;
 }
 
-/* To the kernel a node has one size, which is that of the version that its readers have:
- * a file that replaced it gets a node of its own. */
+/* The kernel has one size for a node, that of the version its readers have. Detach the node if the
+ * file was replaced, so that the new file gets a node of its own. */
 static void leave_readers(struct ckpt_node *n, const struct ckpt_stat *now)
 {
 	if (node_size_differs(n, now->size) || node_is_peeked(n))
 		node_detach(n);
 }
 
-/* `l` is NULL, or zeros that are filled in where the store, or a list of it, has said
- * what the name is. */
+/* Find the node of a name. `l` may be NULL; it must be zeros, and is filled in if the store or a
+ * cached list knows the name. */
 static int find_name(struct ckpt_mount *m, struct ckpt_node *parent,
 		     const char *name, bool may_be_listed, struct name_look *l,
 		     struct ckpt_node **ret, struct error *err)
@@ -425,8 +426,8 @@ int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 	return find_name(m, parent, name, false, NULL, ret, err);
 }
 
-/* Fill the answer to a lookup. It was so when the store was asked: the kernel keeps it
- * for what is left of the second. */
+/* Fill in the answer to a look-up. It was true when the store was asked, so the kernel may cache it
+ * for the rest of that second. */
 static void fill_looked(struct ckpt_mount *m, struct ckpt_node *n,
 			const struct name_look *l, struct fuse_entry_param *e)
 {
@@ -444,19 +445,19 @@ static void fill_looked(struct ckpt_mount *m, struct ckpt_node *n,
 		fill_folder(m, n, &e->attr);
 		return;
 	}
-	/* Somebody may have begun to write it. */
+	/* A writer may have begun since the look-up. */
 	if (!stat_writer(n, &st))
 		node_set_stat(n, &st);
 	fill_file(m, n, &st, &e->attr);
 }
 
-/* An open that makes the file comes next, maybe. */
+/* Remember that the name is absent: the next request may be an open that creates the file. */
 static void note_absent(fuse_req_t req, struct ckpt_node *parent,
 			const char *name, const struct name_look *l)
 {
 	struct ckpt_mount *m = mount_of(req);
 	AUTO_BUF path = BUF_INIT;
-	const pid_t thread = fuse_req_ctx(req)->pid; /* 0: it is not seen */
+	const pid_t thread = fuse_req_ctx(req)->pid; /* 0: not visible */
 
 	if (l->is_absent && thread && node_path_below(parent, name, &path) == 0)
 		recent_names_add(&m->absent, thread, path.data, l->asked_ns);
@@ -505,8 +506,8 @@ void ops_forget_multi(fuse_req_t req, size_t count,
 static int set_size(struct ckpt_mount *m, struct ckpt_node *n, uint64_t size,
 		    struct error *err)
 {
-	/* Somebody else who writes it says when it is done; one that has closed it has
-	 * said so, though the kernel may take its time to release it. */
+	/* If another process still writes the file, its close commits the new size. One that has
+	 * closed it counts as done, even if the kernel has not released it yet. */
 	const bool is_others = n->n_open && node_is_being_changed(n);
 	int rc = writers_begin_now(m, n, size == 0, err);
 
@@ -537,8 +538,8 @@ static void merge_attr(const struct stat *attr, int to_set, struct ckpt_attr *a)
 		a->mtime_ns = mtime_of(attr, to_set);
 }
 
-/* Is it a small file that becomes one of its owner's alone, which a plain object cannot be, or
- * becomes everybody's again? */
+/* Does the mode change between private and readable by all for a small file? A private file cannot
+ * be a plain object, so it must be rewritten. */
 static bool is_to_be_rewritten(const struct ckpt_stat *was,
 			       const struct ckpt_attr *now)
 {
@@ -561,7 +562,7 @@ static int rewrite_with(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc;
 }
 
-/* A plain object has nothing to keep them in: that is no failure, docs say so. */
+/* Set attributes. A plain object cannot store them: that is documented, and no failure. */
 static int set_attrs(struct ckpt_mount *m, struct ckpt_node *n,
 		     const struct stat *attr, int to_set, struct error *err)
 {
@@ -579,7 +580,8 @@ static int set_attrs(struct ckpt_mount *m, struct ckpt_node *n,
 				 to_set & FUSE_SET_ATTR_MTIME);
 	if (n->writing && writing_is_dirty(n->writing))
 		return 0;
-	/* A striped file may stay so: who reads it would lose it (rsync has it open). */
+	/* A striped file that is being read stays striped: rewriting it would take it from its
+	 * readers (rsync has it open). */
 	if (is_to_be_rewritten(&was, &st.attr) &&
 	    !(was.is_striped && n->n_readers + n->n_peekers))
 		return rewrite_with(m, n, &st.attr, err);
@@ -607,7 +609,8 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	const bool is_new = (to_set & FUSE_SET_ATTR_SIZE) && attr->st_size == 0;
 	int rc = n ? 0 : -ESTALE;
 
-	/* The handle's bytes are lost, and the file before, which it is not of, stays. */
+	/* The handle's bytes are lost. The file in the store, to which the handle does not belong,
+	 * stays unchanged. */
 	if (rc == 0 && fi && !h && (to_set & FUSE_SET_ATTR_SIZE) &&
 	    handle_kind_of(fi->fh) == HANDLE_WRITER)
 		rc = error_set(&err, EIO,
@@ -644,8 +647,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		(void)fuse_reply_attr(req, &st, valid);
 }
 
-/* Figures of the file system: a directory's own; other stores have no bound that they
- * tell. */
+/* File system statistics: for a directory, its own; other stores report no limits. */
 void ops_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	struct ckpt_mount *m = mount_of(req);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bytes of files that are open, and when they are stored. */
+/* Handles reads and writes of open files, and decides when they are stored. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 
 /* ---------------------------------------------------------------------- bytes --- */
 
-/* A handle that a predecessor gave: the file is opened for it again, unless another is
- * in its place. */
+/* Open the file again for a handle of the previous process, unless another version has replaced
+ * it. */
 static int reopen_reader(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 			 struct reading **ret, struct error *err)
 {
@@ -33,12 +33,13 @@ static int reopen_reader(struct ckpt_mount *m, fuse_ino_t ino, uint64_t fh,
 	return rc;
 }
 
-/* Source of the answer to a read. */
+/* The buffers of the answer to a read. */
 struct read_answer {
-	struct reading *reading; /* of `loan`, with a reference: as soon as the
-	                          * kernel has the answer, the file may be closed */
+	/* the reading of `loan`, with a reference: the file may be closed as soon as the kernel has
+	 * the answer */
+	struct reading *reading;
 	struct reading_loan loan;
-	char *copy; /* of what is being written */
+	char *copy; /* bytes of a file that is being written */
 };
 
 static void answer_fini(struct read_answer *a)
@@ -133,7 +134,7 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	struct writing *w = writer_of(req, fi->fh, &err);
 	struct ckpt_mount *m = mount_of(req);
 	struct handle *h = handle_get(&m->handles, fi->fh);
-	/* With O_APPEND the kernel's `off` is the end as it last heard; it may have moved. */
+	/* With O_APPEND, `off` is the end that the kernel last knew, which may have moved. */
 	uint64_t at = fi->flags & O_APPEND ? WRITING_AT_END : (uint64_t)off;
 	int64_t begun_ns = ckpt_phase_begin_call(&m->saves);
 	int rc;
@@ -150,7 +151,7 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 		(void)fuse_reply_write(req, size);
 }
 
-/* The program, for whoever reads the log and wants to tell it what to do instead. */
+/* Log the program's name, so that its user can configure it not to call fallocate() in this way. */
 static int refuse_fallocate(pid_t thread, int mode, struct error *err)
 {
 	char name[CLOSING_NAME_MAX];
@@ -164,8 +165,8 @@ static int refuse_fallocate(pid_t thread, int mode, struct error *err)
 		(unsigned int)mode, name, (int)thread);
 }
 
-/* The file is as long then, without its bytes: that room is short its store says when they
- * are stored. */
+/* Make the file longer without reserving space: a lack of space is reported when the bytes are
+ * stored. */
 void ops_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
 		   off_t len, struct fuse_file_info *fi)
 {
@@ -193,7 +194,7 @@ static void reply_result(fuse_req_t req, struct ckpt_node *n, const char *what,
 {
 	AUTO_BUF path = BUF_INIT;
 
-	/* Another node's file is where this one was to be. */
+	/* Another node's file has replaced this one: log it. */
 	if (rc == -ESTALE)
 		log_warning("ckpt", "%s failed path=\"%s\" reason=\"%s\"", what,
 			    n ? node_path_shown(n, &path) : "?", err->msg);
@@ -216,15 +217,15 @@ static int commit_handle(fuse_req_t req, uint64_t fh, unsigned int n_begun,
 		rc = writing_commit_begun(w, n_begun, err);
 		node_end_commit(&c);
 	}
-	/* An earlier close's: a successor would take the file for lost. */
+	/* Also wait for the commit of an earlier close: otherwise the next process would take the
+	 * file for lost. */
 	if (rc == 0)
 		(void)nodes_wait_commits(&m->nodes, h->node, true);
 	ckpt_phase_end_call(&m->saves, &m->save_ns, begun_ns);
 	return rc < 0 ? rc : node_loss(h->node, err);
 }
 
-/* With --close=buffered what was written is staged, and that is all a close waits for.
- * False: it is to be committed here and now. */
+/* With --close=buffered, a close only waits until the bytes are staged. False: commit now. */
 static bool stage_close(struct ckpt_mount *m, struct handle *h,
 			unsigned int n_begun, struct error *err, int *ret_rc)
 {
@@ -241,17 +242,17 @@ static bool stage_close(struct ckpt_mount *m, struct handle *h,
 	return !writing_is_torn(n->writing) && later_commit(m->later, n);
 }
 
-/* Does another process close the file than the one that opened it?  One that is not seen is taken
- * for that one: a close that says 0 has stored the file. */
-static bool is_others(const struct handle *h, const struct closer *c)
+/* Is the file closed by another process than the one that opened it? A process that is not visible
+ * counts as the same one: then the file is stored before close returns 0. */
+static bool is_closed_by_other(const struct handle *h, const struct closer *c)
 {
 	const bool is_unknown = c->thread && !c->group;
 
 	return h->owner && !is_unknown && c->group != h->owner;
 }
 
-/* The process has a copy of the descriptor that it closes.  Other handles of the file that it owns
- * have one descriptor at least each. */
+/* Has the process another copy of the descriptor that it closes? Each other handle that it owns has
+ * at least one descriptor of its own. */
 static bool has_copy(fuse_req_t req, const struct handle *h, struct closer *c)
 {
 	const unsigned int n =
@@ -263,7 +264,7 @@ static bool has_copy(fuse_req_t req, const struct handle *h, struct closer *c)
 						     c->group);
 }
 
-/* The process that ends may have been the owner long ago, as far as was seen. */
+/* Mark the file as torn if the process was killed, also if it may have been the owner earlier. */
 static void tear_killed(struct handle *h, const struct closer *c)
 {
 	if (!c->is_killed || !h->has_written ||
@@ -273,37 +274,37 @@ static void tear_killed(struct handle *h, const struct closer *c)
 	h->is_left = false;
 }
 
-/* With --close=buffered what is staged is as good as stored. */
+/* Store the file at its close; with --close=buffered, staging it is enough. */
 static int store_closed(fuse_req_t req, struct handle *h, unsigned int n_begun,
 			struct error *err)
 {
 	struct writing *w = h->node->writing;
 	int rc = 0;
 
-	/* Others write the file, and this descriptor has nothing of its own to store. */
+	/* Other descriptors write the file, and this one has no unstored writes. */
 	if (!h->has_written && h->node->n_open > 1 && !writing_is_torn(w)) {
 		rc = writing_state(w, err);
 		return rc < 0 ? rc : node_loss(h->node, err);
 	}
-	/* Before: what is written meanwhile is to be stored yet. */
+	/* Reset before storing, so that writes during the commit are stored by a later close. */
 	h->has_written = false;
 	if (!stage_close(mount_of(req), h, n_begun, err, &rc))
 		rc = commit_handle(req, h->id, n_begun, err);
 	return rc;
 }
 
-/* The rule of docs/checkpoints.md, "A close is the commit": each descriptor that is closed is
- * told of, copies and those of children, too.  One look at the process that closes says whether
- * it is the owner, has the file open once more, or was killed. */
+/* Implements "A close is the commit" of docs/checkpoints.md. The kernel reports each closed
+ * descriptor, copies and those of children too. /proc shows whether the closing process is the
+ * owner, has another copy, or was killed. */
 static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 {
 	const unsigned int n_begun = writing_n_begun(h->node->writing);
 	struct closer c = closing_look(fuse_req_ctx(req)->pid);
-	const bool is_childs = h->is_owned && is_others(h, &c);
+	const bool is_childs = h->is_owned && is_closed_by_other(h, &c);
 	const bool is_copy = !is_childs && has_copy(req, h, &c);
 
-	/* The process may be one that is killed, and the file half written, so that nothing is
-	 * stored; a process that lives sees the error. */
+	/* The process may have been killed with the file half written, so store nothing; a live
+	 * process sees the error. */
 	if (c.is_unread) {
 		h->is_left = true;
 		return error_set(err, EMFILE,
@@ -319,7 +320,8 @@ static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 	if (is_copy)
 		return 0;
 	tear_killed(h, &c);
-	/* Before the commit: a child that writes and closes meanwhile has to store that. */
+	/* Disown before the commit: a child that writes and closes during it must store its own
+	 * bytes. */
 	writers_disown(h);
 	return c.is_killed ? 0 : store_closed(req, h, n_begun, err);
 }
@@ -353,9 +355,9 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	reply_result(req, h ? h->node : NULL, "fsync", rc, &err);
 }
 
-/* With the node's lock, which it gives back meanwhile: where no close was the last, the release
- * of the last descriptor is; nobody waits for this one.  True: it was the end of the writer, too,
- * so that whoever writes meanwhile, and is released, leaves nothing to this one. */
+/* Commit at the release of the last descriptor, if no close stored the file; no process waits for
+ * it. Called with the node's lock held, and releases it meanwhile. True: the writer has ended too,
+ * so that other writers that are released meanwhile leave nothing to this one. */
 static bool commit_late(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -372,8 +374,8 @@ static bool commit_late(struct ckpt_mount *m, struct ckpt_node *n)
 	return true;
 }
 
-/* Some kernels close the files of a process that exits in a thread of their own: its owner is
- * looked at then. */
+/* Check now whether the owner was killed: some kernels close the files of an exiting process in
+ * another thread. */
 static void tear_left(struct handle *h)
 {
 	struct closer c = { .thread = 0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Folders, and what changes names; lists of them: ops_list.c. */
+/* Handles requests about folders and changes of names; ops_list.c has lists. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 
 /* --------------------------------------------------------------- done before --- */
 
-/* A request that a predecessor had begun, and may have done before it was killed, is sent
- * again: what it finds then may be its own work. */
+/* Was this request begun by the previous process? It may have made the change before it was killed,
+ * so what is found now may be its own work. */
 static bool was_begun(struct ckpt_mount *m)
 {
 	return nodes_was_begun(&m->nodes, session_request_id());
@@ -25,14 +25,14 @@ static void begin_change(struct ckpt_mount *m)
 	nodes_begin_change(&m->nodes, session_request_id());
 }
 
-/* After its answer. */
+/* Call after the request was answered. */
 static void end_change(struct ckpt_mount *m)
 {
 	nodes_end_change(&m->nodes, session_request_id());
 }
 
-/* The name is gone, as was asked for; the predecessor may have died before it wrote that
- * down. */
+/* The name is gone as requested, by the previous process, which may have died before it noted that:
+ * detach the node. */
 static void finish_removal(struct ckpt_node *parent, const char *name)
 {
 	AUTO_NODE n = node_find(parent, name);
@@ -126,7 +126,7 @@ static int remove_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 	return rc;
 }
 
-/* The kernel looked the name up before. */
+/* Remove a name, whose node exists because the kernel has looked it up. */
 static void remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 			 const char *what,
 			 int (*fn)(struct ckpt_mount *m,
@@ -169,7 +169,7 @@ void ops_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	remove_child(req, parent, name, "rmdir", remove_folder);
 }
 
-/* A folder stays when the last file leaves it: in a bucket it would be gone. */
+/* Keep a folder whose last file is removed: in a bucket it would vanish. */
 static void keep_folder(struct ckpt_mount *m, struct ckpt_node *folder)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -206,20 +206,20 @@ static int remove_file(struct ckpt_mount *m, struct ckpt_node *parent,
 	rc = readers_keep(m, n, err);
 	if (rc < 0)
 		return rc;
-	/* Bytes that are not stored are nobody's when the name is gone, and its writers' when it
-	 * is not. */
+	/* Unstored bytes are dropped if the name is removed, and stay with the writers if that
+	 * fails. */
 	if (n->writing)
 		writing_begin_move(n->writing);
 	rc = ckpt_remove(m->store, path.data, err);
 	if (n->writing)
 		writing_end_move(n->writing, rc == 0 || rc == -ENOENT, NULL);
 	listed_change(m->listed, path.data);
-	/* The file may have been in no store yet. */
+	/* The file may never have been stored. */
 	if (rc == -ENOENT && (n->writing || node_loss(n, NULL) < 0))
 		rc = 0;
 	if (rc == 0)
 		node_forget_loss(n);
-	/* A writer that gets the lock next finds that it has no name. */
+	/* The next writer to take the lock finds that the node has no name. */
 	if (rc == 0)
 		node_detach(n);
 	return rc;
@@ -236,11 +236,12 @@ struct ops_move {
 	struct ckpt_node *parent, *to_parent;
 	const char *name, *to_name;
 	unsigned int flags;
-	bool is_again; /* a predecessor had begun it */
+	bool is_again; /* the previous process had begun it */
 };
 
-/* With the locks of both nodes.  Nothing is committed by either name between the last commit and
- * the rename, nor after it by the wrong one; when it fails, both are as they were. */
+/* Rename a file in the store. Called with the locks of both nodes held. No commit under either name
+ * may come between the last commit and the rename, nor one under the wrong name after it; a failure
+ * leaves both as they were. */
 static int rename_stored(struct ckpt_mount *m, struct ckpt_node *n,
 			 struct ckpt_node *over, const char *from,
 			 const char *to, struct error *err)
@@ -251,7 +252,7 @@ static int rename_stored(struct ckpt_mount *m, struct ckpt_node *n,
 
 	if (w)
 		writing_begin_move(w);
-	/* Then there is something to rename. */
+	/* Commit first, so that there is an object to rename. */
 	if (rc == 0 && w && node_is_being_changed(n))
 		rc = writing_commit_whole(w, err);
 	if (rc == 0) {
@@ -268,8 +269,9 @@ static int rename_stored(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc;
 }
 
-/* While no folder is renamed.  `over`, which has the new name, may be NULL; the kernel has one
- * rename at a time of a folder's names, so that nobody has the two locks the other way round. */
+/* Rename a file; no folder may be renamed meanwhile. `over`, the node with the new name, may be
+ * NULL. The two locks cannot deadlock, because the kernel runs one rename at a time on a folder's
+ * names. */
 static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 		     struct ckpt_node *n, struct ckpt_node *over,
 		     struct error *err)
@@ -301,7 +303,7 @@ static int move_file(struct ckpt_mount *m, const struct ops_move *v,
 	return rc;
 }
 
-/* Is it in the folder, at whatever depth? */
+/* Is the node below the folder, at any depth? */
 static bool is_below(const struct ckpt_node *n, const struct ckpt_node *folder)
 {
 	while (n && n != folder)
@@ -309,8 +311,8 @@ static bool is_below(const struct ckpt_node *n, const struct ckpt_node *folder)
 	return n == folder;
 }
 
-/* Files below a folder that are open to be written, or read as their writers had them, in
- * use. */
+/* References to the files below a folder that are open for writing, or for reading as their writers
+ * had them. */
 struct ops_below {
 	const struct ckpt_node *folder;
 	struct ckpt_node **files;
@@ -328,7 +330,7 @@ static void add_below(void *arg, struct ckpt_node *n)
 	b->rc = array_grow(&b->files, b->n, &b->cap, 16);
 	if (b->rc < 0)
 		return;
-	n->n_users++; /* node_use(), with the lock that it takes */
+	n->n_users++; /* like node_use(), whose lock is held already */
 	b->files[b->n++] = n;
 }
 
@@ -339,8 +341,8 @@ static void below_fini(struct ops_below *b)
 	free((void *)b->files);
 }
 
-/* Find them, none of which may be being written: it would be committed under its old name. A
- * closed one is done, though the kernel may take its time to release it. */
+/* Find these files. None may still be written, since it would be committed under its old name. A
+ * closed one counts as done, even if the kernel has not released it yet. */
 static int find_unused(struct ckpt_mount *m, struct ops_below *b,
 		       struct error *err)
 {
@@ -355,8 +357,8 @@ static int find_unused(struct ckpt_mount *m, struct ops_below *b,
 	return 0;
 }
 
-/* With the lock.  A rename that is done cannot fail: where memory is short the file has no name
- * any more, and whoever asks for it looks it up in the store. */
+/* Give a writing its new path. The rename is done and cannot fail: if memory is short, the file has
+ * no name any more, and a later look-up asks the store. Called with the lock held. */
 static void move_written(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -368,7 +370,8 @@ static void move_written(struct ckpt_mount *m, struct ckpt_node *n)
 		writing_move(n->writing, rc == 0 ? buf_steal(&path) : NULL);
 }
 
-/* A program that opens one of the files before it is released shares what is written. */
+/* Give the files below a renamed folder their new paths: a program that opens one before its
+ * release shares the writing. */
 static void move_below(struct ckpt_mount *m, const struct ops_below *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
@@ -381,7 +384,7 @@ static void move_below(struct ckpt_mount *m, const struct ops_below *b)
 	}
 }
 
-/* While nothing else changes names.  In place of an empty one, if there is one. */
+/* Rename a folder, possibly over an empty one; no other name may change meanwhile. */
 static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 		       struct ckpt_node *n, struct ckpt_node *over,
 		       struct error *err)
@@ -397,7 +400,7 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 		rc = node_path_below(v->to_parent, v->to_name, &to);
 	if (rc == 0 && over && over != n && !over->is_folder)
 		rc = -ENOTDIR;
-	/* Its entries are those that were moved before. */
+	/* On a repeated request the folder's entries are those moved by the first attempt. */
 	else if (rc == 0 && over && over != n && !v->is_again)
 		rc = remove_folder(m, v->to_parent, over, err);
 	if (rc == 0) {
@@ -414,8 +417,8 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 	return rc;
 }
 
-/* A predecessor had begun it, and nothing has the old name: what has the new one is what was
- * renamed.  -ENOENT: nothing has. */
+/* Finish a rename begun by the previous process: if nothing has the old name, the file with the new
+ * name is the renamed one. -ENOENT: nothing has the new name. */
 static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
 		       struct error *err)
 {
@@ -425,8 +428,8 @@ static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
 
 	if (rc < 0)
 		return rc;
-	/* The predecessor may have died before it wrote down what the kernel will take the
-	 * node for. */
+	/* The previous process may have died before it noted the rename, by which the kernel knows
+	 * the node. */
 	n = node_find(v->parent, v->name);
 	if (n) {
 		node_forget_loss(moved);
@@ -435,8 +438,8 @@ static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
 	return 0;
 }
 
-/* While no folder is renamed: what both names are, and whether the one may become the
- * other.  0 and no node: a predecessor has renamed it. */
+/* Find the nodes of both names, and check that one may be renamed to the other; no folder may be
+ * renamed meanwhile. 0 and no node: the previous process has done the rename. */
 static int find_names(struct ckpt_mount *m, const struct ops_move *v,
 		      struct ckpt_node **ret, struct ckpt_node **ret_over,
 		      struct error *err)
@@ -457,8 +460,8 @@ static int find_names(struct ckpt_mount *m, const struct ops_move *v,
 	return rc;
 }
 
-/* Which of the files is being committed, in use: those of a folder, the one that is renamed,
- * or the one that it replaces.  NULL: none is. */
+/* Find a file that is being committed, among those of a folder, the one that is renamed, and the
+ * one that it replaces; returns a reference, NULL: none. */
 static struct ckpt_node *find_committed(struct ckpt_mount *m,
 					struct ckpt_node *n,
 					struct ckpt_node *over)
@@ -481,8 +484,8 @@ static struct ckpt_node *find_committed(struct ckpt_mount *m,
 	return c;
 }
 
-/* While no folder is renamed, which may be between: has it something to be committed first?
- * 1: it had, and has not now, and names may be others. */
+/* Commit a file before its rename. No folder may be renamed, except during the commit. 1: it was
+ * committed, and names may have changed. */
 static int store_written(struct ckpt_mount *m, struct ckpt_node *n,
 			 struct error *err)
 {
@@ -496,21 +499,21 @@ static int store_written(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc < 0 ? rc : 1;
 }
 
-/* The names of a rename, looked up while no folder is renamed, or, of a folder, nothing else
- * is: what is on its way to the store is waited for with no lock, a few times. */
+/* The nodes of a rename, looked up while no folder is renamed, or for a folder, while no other name
+ * changes. Pending commits are waited for without a lock, a few times. */
 struct found_names {
 	struct ckpt_node *n, *over;
 	bool is_alone;
 };
 
-/* True: they are to be looked up again, and the lock is given back. */
+/* True: the names must be looked up again; the lock was released. */
 static bool must_look_again(struct ckpt_mount *m, struct found_names *f,
 			    bool may_wait, int *rc, struct error *err)
 {
 	AUTO_NODE c = may_wait ? find_committed(m, f->n, f->over) : NULL;
 	const bool is_folder = f->n->is_folder;
-	/* A closed file that is on its way to the store is renamed when it is there: a successor
-	 * would take it for lost. */
+	/* A closed file must be stored before it is renamed: otherwise the next process would take
+	 * it for lost. */
 	bool is_late = is_folder ? !f->is_alone
 				 : nodes_count_late(&m->nodes, f->n) > 0;
 

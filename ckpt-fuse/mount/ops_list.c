@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists of folders. */
+/* Handles lists of folders. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,8 @@
 
 #include "ckpt-fuse/mount/ops.h"
 
-#define KNOWN_BY_LOOKUP 0xffffffffu /* readdir(3) of a name without a node */
+/* inode number in readdir(3) of a name without a node */
+#define KNOWN_BY_LOOKUP 0xffffffffu
 
 /* --------------------------------------------------------------------- lists --- */
 
@@ -25,8 +26,8 @@ static bool is_listed(const struct own_files *o, const char *name)
 	return false;
 }
 
-/* Files that are written for the first time are in no store yet.  That one is there is
- * all that is looked at: its lock may be held for long. */
+/* Add files that are written for the first time and are not in the store yet. Only the existence of
+ * the writing is checked, because its lock may be held for long. */
 static void add_own(void *arg, struct ckpt_node *n)
 {
 	struct own_files *o = arg;
@@ -76,7 +77,7 @@ void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 /* -------------------------------------------------------------------- answers --- */
 
-/* A part of a list that is being answered. */
+/* A part of a list, for the answer to one request. */
 struct folder_reply {
 	const struct folder_list *list;
 	fuse_req_t req;
@@ -84,7 +85,7 @@ struct folder_reply {
 	size_t used, size;
 };
 
-/* Entry `i`, with "." and ".." before those of the list; false: there is no room. */
+/* Add entry `i`, counting "." and ".." first; false: the answer is full. */
 static bool put_entry(struct folder_reply *r, size_t i)
 {
 	const bool is_dot = i < 2;
@@ -123,7 +124,7 @@ static void reply_entries(fuse_req_t req, const struct folder_list *l,
 		(void)fuse_reply_err(req, ENOMEM);
 }
 
-/* A handle of a predecessor has no list any more. */
+/* Make the list again for a handle of the previous process. */
 static void list_again(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off)
 {
 	struct ckpt_mount *m = mount_of(req);
@@ -170,10 +171,10 @@ void ops_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 	unsigned int n_lost;
 	int rc = 0;
 
-	/* Without --close=buffered all that was answered is durable. */
+	/* Wait for closed files; without --close=buffered all are stored already. */
 	(void)nodes_wait_commits(&m->nodes, NULL, true);
-	/* Lost files of a predecessor count, too.  Every caller gets the error, until the files are
-	 * replaced or removed: the checkpoint stays incomplete after the first one was told. */
+	/* Count lost files, also those of the previous process. Every caller gets the error until
+	 * they are replaced or removed, because the checkpoint stays incomplete. */
 	n_lost = atomic_load(&m->nodes.n_lost);
 	if (n_lost)
 		rc = error_set(

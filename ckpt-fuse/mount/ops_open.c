@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files are opened and made. */
+/* Handles opening and creating files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,8 +10,8 @@
 #include "ckpt-fuse/mount/writers.h"
 #include "common/clock.h"
 
-/* The file may be open in the process already: by a descriptor that it inherited, or has since
- * before the mount was restarted. */
+/* Set the owner. The process may have other descriptors of the file, inherited or from before a
+ * restart of the mount: count them. */
 static void set_owner(fuse_req_t req, struct handle *h)
 {
 	struct closer c = closing_look(fuse_req_ctx(req)->pid);
@@ -39,8 +39,7 @@ static void reply_writer(fuse_req_t req, struct handle *h, struct ckpt_node *n,
 	set_owner(req, h);
 	if (e || (fi->flags & O_TRUNC))
 		writers_note_write(h);
-	/* The kernel keeps no pages of it, so that nobody can map them to be
-	 * written in any order. */
+	/* Without cached pages the file cannot be mapped and written in any order. */
 	fi->direct_io = 1;
 	if (!e) {
 		node_open_size(session_of(req), n, SIZE_UNKNOWN);
@@ -71,7 +70,7 @@ static int open_reader(struct ckpt_mount *m, struct ckpt_node *n,
 	int64_t begun_ns = ckpt_phase_begin_call(&m->loads);
 	int rc = node_loss(n, err);
 
-	/* A close of this mount that is on its way is read here. */
+	/* A closed file that is not stored yet: wait, so that it can be read. */
 	if (rc == 0 && nodes_wait_commits(&m->nodes, n, true))
 		rc = node_loss(n, err);
 	if (rc == 0)
@@ -103,8 +102,8 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		reply_reader(req, steal_ptr(&h), n, fi);
 }
 
-/* No file may have the name: the kernel has looked it up, but its folder may have been
- * renamed meanwhile.  Nor can a file have any name, as the store says by the same check. */
+/* Check that no file has the name. The kernel has looked it up, but its folder may have been
+ * renamed since. The store also checks that the name is valid. */
 static int check_name(fuse_req_t req, struct ckpt_node *parent,
 		      const char *name, struct ckpt_version *ret_version,
 		      struct error *err)
@@ -128,8 +127,8 @@ static int check_name(fuse_req_t req, struct ckpt_node *parent,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* Make a new node. A reader of the name's former file, which another node has removed
- * since, keeps that. */
+/* Make a new node. Readers of the former file of this name, which another node has removed, keep
+ * the old node. */
 static struct ckpt_node *make_new(struct ckpt_node *parent, const char *name)
 {
 	AUTO_NODE n = node_make(parent, name, false);
@@ -187,7 +186,7 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name,
 
 	if (rc == 0)
 		rc = create_file(req, p, name, mode, &n, &err);
-	/* The kernel looks it up again, and opens what is there. */
+	/* ESTALE makes the kernel look the name up again, and open the existing file. */
 	if (rc == -EEXIST && !(fi->flags & O_EXCL))
 		rc = -ESTALE;
 	if (rc == 0)
@@ -207,7 +206,7 @@ static int make_empty(fuse_req_t req, struct ckpt_node *parent,
 	AUTO_NODE n = NULL;
 	int rc = create_file(req, parent, name, mode, &n, err);
 
-	/* A predecessor may have made it, and was killed before it said so. */
+	/* The previous process may have made the file and was killed before it answered. */
 	if (rc == -EEXIST && is_again)
 		return ops_find(m, parent, name, ret, err);
 	if (rc < 0)
@@ -222,7 +221,7 @@ static int make_empty(fuse_req_t req, struct ckpt_node *parent,
 	return rc;
 }
 
-/* An empty file: tar(1) makes one first, for its extended attributes. */
+/* Make an empty file, as tar(1) does before it sets extended attributes. */
 void ops_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	       dev_t dev)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Extended attributes: those that files and folders keep; what the mount itself says of a file. */
+/* Handles extended attributes: those stored with files and folders, and those by which the mount
+ * describes a file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 #define OWN_PREFIX "user.bootseer."
 
-/* Attributes that the mount says by itself. -ENODATA: it says nothing of this node. */
+/* Attributes by which the mount describes a node. -ENODATA: not for this node. */
 
 static int say_state(struct ckpt_node *n, struct buf *out)
 {
@@ -65,7 +66,7 @@ static int say_layout(struct ckpt_mount *m, struct ckpt_node *n,
 
 /* ---------------------------------------------------------------- that are kept --- */
 
-/* Extended attributes of the node, as the next commit has them. */
+/* Load the node's extended attributes, including changes not committed yet. */
 static int load_kept(struct ckpt_mount *m, struct ckpt_node *n, struct buf *ret,
 		     struct error *err)
 {
@@ -81,7 +82,7 @@ static int load_kept(struct ckpt_mount *m, struct ckpt_node *n, struct buf *ret,
 	if (is_written)
 		return rc;
 	rc = node_path(n, &path);
-	if (rc == -ENOENT) /* it was removed, and is open */
+	if (rc == -ENOENT) /* an open file that was removed */
 		return 0;
 	return rc == 0 ? ckpt_get_xattrs(m->store, path.data, n->is_folder, ret,
 					 err)
@@ -102,7 +103,8 @@ static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 		return say_state(n, out);
 	if (strcmp(name, OWN_PREFIX "layout") == 0)
 		return say_layout(m, n, out, err);
-	/* The kernel asks for rights that nothing here has, and often. */
+	/* Refuse other prefixes: the kernel often asks for ACLs and capabilities, which do not
+	 * exist here. */
 	if (strncmp(name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
 		return -EOPNOTSUPP;
 	rc = load_kept(m, n, &list, err);
@@ -115,7 +117,7 @@ static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 
 /* ---------------------------------------------------------------------- changes --- */
 
-/* The mount says its own by itself; one that an older mount kept can be removed. */
+/* The mount's own attributes cannot be set; one stored by an older version can be removed. */
 static int check_change(const struct xattr_change *c)
 {
 	if (strncmp(c->name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
@@ -137,8 +139,8 @@ static int change_folder(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc;
 }
 
-/* With the locks of writers_commit(): the file is written again, striped: a plain object keeps
- * none. */
+/* Rewrite a plain file as striped, because a plain object stores no extended attributes. Called
+ * with the locks of writers_commit() held. */
 static int change_plain(struct ckpt_mount *m, struct ckpt_node *n,
 			const struct xattr_change *c, struct error *err)
 {
@@ -165,14 +167,14 @@ static int change_plain(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc;
 }
 
-/* With the same locks. */
+/* Change an attribute of a file. Called with the same locks held. */
 static int change_file(struct ckpt_mount *m, struct ckpt_node *n,
 		       const struct xattr_change *c, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	int rc;
 
-	/* The writer says when the file is done. */
+	/* The writer's commit stores the change. */
 	if (n->writing && writing_is_dirty(n->writing))
 		return writing_change_xattr(n->writing, c, err);
 	if (n->writing)
@@ -220,7 +222,7 @@ static void reply_xattr(fuse_req_t req, const struct buf *value, size_t size)
 static void fail_xattr(fuse_req_t req, const char *what, int rc,
 		       const struct error *err)
 {
-	/* Nothing that a log would have to say. */
+	/* Expected errors are not logged. */
 	if (rc == -ENODATA || rc == -EOPNOTSUPP || rc == -EPERM)
 		(void)fuse_reply_err(req, -rc);
 	else

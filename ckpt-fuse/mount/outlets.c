@@ -18,17 +18,18 @@
 enum outlet_kind { OUTLET_SOCKET, OUTLET_HTTP, OUTLET_KINDS };
 
 struct outlet {
-	char *at;                      /* NULL: it is not wanted */
-	struct control_server *server; /* NULL: it is not open */
-	bool was_told;                 /* the log has that it is not */
+	char *at;                      /* NULL: not configured */
+	struct control_server *server; /* NULL: not open */
+	bool was_told;                 /* the failure to open it was logged */
 };
 
 struct outlets {
 	struct outlets_config cfg;
 	struct outlet kinds[OUTLET_KINDS];
 	struct loop *loop;
-	struct pool *pool;       /* one thread: figures take their time */
-	struct loop_timer again; /* opens what is not open */
+	/* one thread, because collecting the figures may take long */
+	struct pool *pool;
+	struct loop_timer again; /* retries outlets that are not open */
 	struct loop_call ending, ended;
 	struct thread thread;
 };
@@ -38,7 +39,7 @@ static int outlet_metrics(void *mount, struct buf *ret)
 	return ckpt_mount_metrics(mount, ret);
 }
 
-/* The mount's path and store are not for the network. */
+/* Over the network only metrics are given: the status shows the mount's path and store. */
 static int outlet_answer(void *arg, struct control_call *call,
 			 struct buf *reply)
 {
@@ -86,7 +87,7 @@ static void tell_failure(struct outlet *o, int rc, const struct error *why)
 	o->was_told = rc < 0;
 }
 
-/* The first that fails ends a mount that nobody uses yet. */
+/* Open the missing outlets. A failure ends a new mount, which is not in use yet. */
 static int open_missing(struct outlets *all, struct error *err)
 {
 	bool is_missing = false;
@@ -111,7 +112,7 @@ static int open_missing(struct outlets *all, struct error *err)
 
 static void outlets_retry(struct loop_timer *t)
 {
-	/* Memory was short for the timer: then nobody tries again. */
+	/* If memory is too short to set the timer, there is no further attempt. */
 	(void)!open_missing(container_of(t, struct outlets, again), NULL);
 }
 
@@ -138,7 +139,7 @@ static int init_kinds(struct outlets *all)
 								     : 0;
 }
 
-/* On the loop, or without its thread. */
+/* Stop all. Call on the loop thread, or when that does not run. */
 static void stop_all(struct outlets *all)
 {
 	loop_timer_stop(&all->again);
@@ -163,7 +164,7 @@ static void outlets_ended(struct loop_call *c)
 	loop_stop(container_of(c, struct outlets, ended)->loop);
 }
 
-/* An answer that was under way is dropped on the loop, after this and before its end. */
+/* End the loop. A running answer is dropped on the loop after this call and before its end. */
 static void outlets_end(struct loop_call *c)
 {
 	struct outlets *all = container_of(c, struct outlets, ending);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where a mount tells its figures, by HTTP and a loop of its own: a socket in its folder has
- * /status, as JSON, and /metrics, as Prometheus reads it; --metrics has the latter.  Programs
- * that have files open in the mount need neither.
+ * Serves a mount's figures by HTTP, on a loop of its own: a socket in the mount's folder has
+ * /status (JSON) and /metrics (Prometheus); the address of --metrics has /metrics only. Programs
+ * that use the mount do not depend on them.
  */
 #ifndef BOOTSEER_CKPT_FUSE_MOUNT_OUTLETS_H
 #define BOOTSEER_CKPT_FUSE_MOUNT_OUTLETS_H
@@ -12,18 +12,19 @@
 struct outlets;
 
 struct outlets_config {
-	struct ckpt_mount *mount; /* borrowed, as the next */
-	const char *path;         /* of the mount */
-	bool is_adopted; /* it is in use: what cannot be opened is tried again */
+	struct ckpt_mount *mount; /* mount and path are borrowed */
+	const char *path;         /* path of the mount */
+	/* the mount is in use: outlets that cannot be opened are retried */
+	bool is_adopted;
 };
 
-/* Open all of them.  Of a mount that is adopted this fails only where memory or threads are
- * short; the log says what is not open yet. */
+/* Open all outlets. For an adopted mount, this fails only if memory or threads are short; outlets
+ * that are not open yet are logged. */
 int outlets_new(const struct outlets_config *cfg, struct outlets **ret,
 		struct error *err) MUST_CHECK;
 /* Close the sockets and end the loop.  NULL is allowed. */
 void outlets_free(struct outlets *o);
-/* The port of --metrics: the kernel's choice where that has port 0. */
+/* The port of --metrics; if that is 0, the port that the kernel chose. */
 unsigned int outlets_port(const struct outlets *o);
 
 #endif

@@ -24,7 +24,8 @@ void ckpt_phase_enter(struct ckpt_phase *p, int64_t now_ns)
 		p->first_ns = now_ns;
 }
 
-/* Threads take their times before they have the lock. */
+/* Add the time since the last update. `now_ns` may be earlier, because threads read the clock
+ * before they take the lock. */
 static void add_wait(struct ckpt_phase *p, int64_t now_ns)
 {
 	if (now_ns > p->waiting_ns)

@@ -3,11 +3,12 @@
 
 #include "common/bytes.h"
 
-/* The kernel sends the requests of one reader side by side, and in any order. */
+/* A reader's position may be off by this: the kernel sends its requests in parallel and in any
+ * order. */
 #define SLACK (2 * MIB)
-/* A single read says nothing of the next. */
+/* So many consecutive reads are needed before a next one is expected. */
 #define READS_MIN 2u
-/* Reads of a file by all, after which who has read none of them is not waited for. */
+/* A reader without any of the last so many reads of a file is ignored. */
 #define RECENT 256u
 
 void readahead_init(struct readahead *r, uint64_t unit, uint64_t most)
@@ -22,7 +23,7 @@ static bool is_next(const struct readahead_reader *x, uint64_t off)
 	return x->used && off + SLACK >= x->next && off <= x->next + SLACK;
 }
 
-/* The one that this is the next read of, or else the place of the oldest. */
+/* Find the reader whose next read this is, or else replace the oldest. */
 static struct readahead_reader *find_reader(struct readahead *r, uint64_t off,
 					    bool *ret_is_new)
 {
@@ -53,8 +54,9 @@ uint64_t readahead_end(const struct readahead *r, uint64_t off, uint64_t end)
 	return end;
 }
 
-/* Where the part of a reader ends, as far as that is seen by others that began behind it.  The
- * kernel reads over an end: there a reader has to go on for a while until more is read ahead. */
+/* Where a reader's part of the file ends, as far as other readers that began behind it show. The
+ * kernel reads beyond an end, so a reader must continue there for a while before more is read
+ * ahead. */
 static uint64_t part_end(const struct readahead *r,
 			 const struct readahead_reader *me, uint64_t end)
 {
@@ -68,11 +70,11 @@ static uint64_t part_end(const struct readahead *r,
 	return end;
 }
 
-/* Has another reader gone on behind these bytes?  The kernel reads over the end of a part, into
- * the next one's, which is not wanted again. */
-static bool was_had(const struct readahead *r,
-		    const struct readahead_reader *me, uint64_t off,
-		    uint64_t end)
+/* Did another reader already pass these bytes? The kernel reads beyond the end of a part into the
+ * next one, which is not needed again. */
+static bool was_read_by_other(const struct readahead *r,
+			      const struct readahead_reader *me, uint64_t off,
+			      uint64_t end)
 {
 	for (size_t i = 0; i < READAHEAD_READERS; i++) {
 		const struct readahead_reader *x = &r->readers[i];
@@ -84,8 +86,9 @@ static bool was_had(const struct readahead *r,
 	return false;
 }
 
-/* A program that reads a slice of each tensor jumps after as much as it had read before its last
- * jump: readers that were seen no more when this one began are where it was. */
+/* Where the reader is expected to jump: a program that reads a slice of each tensor jumps after
+ * reading as much as before its last jump. Readers that stopped when this one began are its earlier
+ * slices. */
 static uint64_t expected_end(const struct readahead *r,
 			     const struct readahead_reader *me)
 {
@@ -104,8 +107,8 @@ static uint64_t expected_end(const struct readahead *r,
 							   : UINT64_MAX;
 }
 
-/* How far ahead of a reader it is worth to read: what a reader that stops leaves unread
- * is in proportion to what it read. */
+/* How far to read ahead of a reader: in proportion to what it has read, because that bounds the
+ * waste when it stops. */
 static uint64_t window_of(const struct readahead *r,
 			  const struct readahead_reader *x)
 {
@@ -118,7 +121,7 @@ static uint64_t window_of(const struct readahead *r,
 	return most < r->most ? most : r->most;
 }
 
-/* More is asked for each time that half of it is used up. */
+/* Advise to read more when half of the window is used up. */
 static void advise_reader(struct readahead *r, struct readahead_reader *x,
 			  uint64_t size, struct readahead_advice *ret)
 {
@@ -159,10 +162,10 @@ struct readahead_advice readahead_note(struct readahead *r, uint64_t off,
 	x->n++;
 	if (off + len > x->next)
 		x->next = off + len;
-	/* A reader that begins at the beginning mostly goes on. */
+	/* A read at the begin of the file counts as sequential: such readers mostly continue. */
 	ret.goes_on = x->n >= READS_MIN;
-	ret.is_sequential =
-		(ret.goes_on || off == 0) && !was_had(r, x, off, off + len);
+	ret.is_sequential = (ret.goes_on || off == 0) &&
+			    !was_read_by_other(r, x, off, off + len);
 	ret.until = expected_end(r, x);
 	if (ret.goes_on && size > r->unit)
 		advise_reader(r, x, size, &ret);
@@ -199,7 +202,7 @@ uint64_t readahead_distance(const struct readahead *r, uint64_t off,
 	for (size_t i = 0; i < READAHEAD_READERS; i++) {
 		const struct readahead_reader *x = &r->readers[i];
 
-		/* Its last read may be of the last bytes, which it has not had yet. */
+		/* The reader may still be at its last read, and not have these bytes yet. */
 		if (x->used && x->n >= READS_MIN && x->next > off &&
 		    x->next <= off + len)
 			return 0;

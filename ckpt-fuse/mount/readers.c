@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which version of a node's file its readers have, and which one an open gets. */
+/* Decides which version of a node's file its readers have, and which one an open gets. */
 #include "ckpt-fuse/mount/readers.h"
 
 #include <errno.h>
@@ -7,11 +7,12 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-/* Questions to the store that a writer which begins or ends makes void; after so many, writers
- * wait. */
+/* Attempts to look at the store without the lock. A writer that begins or ends makes the answer
+ * void; after so many attempts, writers must wait. */
 #define LOOKS_MAX 4u
 
-/* With the lock: the version that a predecessor's readers have, if it is there still. */
+/* Open the version that readers of the previous process have, if it still exists. Called with the
+ * lock held. */
 static int open_kept(struct ckpt_mount *m, struct ckpt_node *n,
 		     struct error *err)
 {
@@ -21,10 +22,10 @@ static int open_kept(struct ckpt_mount *m, struct ckpt_node *n,
 
 	if (rc == 0)
 		rc = ckpt_open(m->store, path.data, &f, err);
-	/* Another node has removed it, or made a folder of that name. */
+	/* Another node has removed the file, or made a folder of that name. */
 	if (rc == -ENOENT || rc == -EISDIR)
 		return 0;
-	/* To whoever asks, ESTALE would mean that it is another version. */
+	/* Not ESTALE, which callers take for another version. */
 	if (rc == -ESTALE)
 		return error_set(err, EIO, "'%s' changes all the time",
 				 path.data);
@@ -41,9 +42,9 @@ static int open_kept(struct ckpt_mount *m, struct ckpt_node *n,
 	return 0;
 }
 
-/* A predecessor's readers count as one, which is never closed: the kernel says of no handle
- * that it is the last.  So what they have stays, also when the readers of this process close
- * it. */
+/* Open the version of the previous process's readers. They count as one reader that is never
+ * closed, because the kernel does not say which of their handles is the last. So the version is
+ * kept even when readers of this process close it. */
 int readers_use_kept(struct ckpt_mount *m, struct ckpt_node *n,
 		     struct error *err)
 {
@@ -65,7 +66,8 @@ int readers_use_kept(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc;
 }
 
-/* When it cannot be opened now, the version would be gone for good. */
+/* Keep the version that readers have before the file is replaced; a version that is not opened now
+ * is lost to them. */
 int readers_keep(struct ckpt_mount *m, struct ckpt_node *n, struct error *err)
 {
 	int rc = readers_use_kept(m, n, err);
@@ -73,10 +75,11 @@ int readers_keep(struct ckpt_mount *m, struct ckpt_node *n, struct error *err)
 
 	if (rc == 0 && n->n_peekers)
 		rc = writing_keep(n->writing, err);
-	/* Another node has replaced it already. */
+	/* Another node has replaced the file already. */
 	if (rc == -ESTALE)
 		return 0;
-	/* The version is damaged or unknown: no reader can use it, so it need not be kept. */
+	/* The version is damaged or of an unknown format: no reader can use it, so it is not
+	 * kept. */
 	if (rc == -EBADMSG || rc == -ENOTSUP) {
 		log_warning("ckpt",
 			    "readers lose their file path=\"%s\" "
@@ -87,7 +90,7 @@ int readers_keep(struct ckpt_mount *m, struct ckpt_node *n, struct error *err)
 	return error_wrap(err, rc, "keep it for those that read it");
 }
 
-/* With the lock.  Takes `f`. */
+/* Make `f` the version that the node's readers have; takes `f`. Called with the lock held. */
 static int set_reading(struct ckpt_mount *m, struct ckpt_node *n,
 		       struct ckpt_file *f, struct error *err)
 {
@@ -102,17 +105,17 @@ static int set_reading(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc;
 }
 
-/* With the lock: one more reads by the kernel's pages. */
+/* Count a reader that uses the kernel's page cache. Called with the lock held. */
 static void use_pages(struct ckpt_node *n, struct handle *h, uint64_t id,
 		      const struct ckpt_stat *st, bool is_same)
 {
 	const bool is_first = !atomic_exchange(&n->may_have_pages, true);
 
 	node_set_stat(n, st);
-	/* The kernel drops the pages that it has when it gets to the answer: until this
-	 * one, or another of its version, reads, others are to have it do that, too.  Of the
-	 * first one it has none: programs that open the file in the same moment would drop
-	 * what others of them have read. */
+	/* The kernel drops its cached pages when it gets this answer. Until a handle of this
+	 * version reads, other opens must drop them too. Not for the first open, when there are no
+	 * pages: programs that open the file at the same moment would drop pages that others have
+	 * just read. */
 	if (!is_same)
 		n->pages_id = is_first ? id : 0;
 	h->is_fresh = !is_same && !is_first;
@@ -120,9 +123,10 @@ static void use_pages(struct ckpt_node *n, struct handle *h, uint64_t id,
 	node_set_readers_size(n, st->size);
 }
 
-/* With the lock.  Takes `f`, the version that is there now.  -ESTALE: its readers have another,
- * which is another file to the kernel.  Whoever reads directly, while it is changed, has no pages
- * of the kernel's, and goes on with what the store has now. */
+/* Use the current version `f` for a handle; takes `f`. -ESTALE: the readers have another version,
+ * which for the kernel is another file. A handle that reads directly, while the file is being
+ * changed, uses no cached pages and continues with the store's current version. Called with the
+ * lock held. */
 static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 		       const char *path, struct ckpt_file *f, struct handle *h,
 		       struct error *err)
@@ -131,8 +135,8 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 	const uint64_t id = ckpt_file_bytes_id(f);
 	const bool is_here =
 		n->reading && ckpt_file_is_same(reading_file(n->reading), f);
-	/* The tag of a plain object may be the same when its bytes are not, so that only
-	 * those that have it open believe it. */
+	/* The tag of a plain object may be the same for other bytes, so it is trusted only while
+	 * the file is open. */
 	const bool is_same =
 		n->pages_id == id && (st.is_striped || n->n_cached);
 	int rc = 0;
@@ -145,7 +149,7 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 		rc = -ESTALE;
 	if (rc < 0 || is_here)
 		ckpt_close(f);
-	/* A successor is to know the version that the kernel has pages of. */
+	/* The node's version stays noted for the next process while the kernel has pages of it. */
 	else if (n->n_cached)
 		rc = reading_new(&m->readings, f, &h->reading, err);
 	else
@@ -160,8 +164,8 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 	return 0;
 }
 
-/* With the lock.  What has the name now is another node's, which the kernel would look up
- * for ESTALE, but only once: that may have lost the name, too, when the open comes. */
+/* The name now belongs to another node. The kernel would look it up after ESTALE, but only once,
+ * and that node may have lost the name too by then: open it here. Called with the lock held. */
 static int use_successor(struct ckpt_mount *m, struct ckpt_node *n,
 			 struct handle *h, struct error *err)
 {
@@ -176,8 +180,8 @@ static int use_successor(struct ckpt_mount *m, struct ckpt_node *n,
 	return rc == -ENOENT || rc == -EISDIR ? -ESTALE : rc;
 }
 
-/* With the lock.  A file that was removed is open still: as its readers have it.  If there
- * are none, the kernel had its name, and has asked to open that. */
+/* Open a removed file: as its other readers have it. Without readers, the kernel meant the name:
+ * fail. Called with the lock held. */
 static int use_removed(struct ckpt_mount *m, struct ckpt_node *n,
 		       struct handle *h, struct error *err)
 {
@@ -191,8 +195,9 @@ static int use_removed(struct ckpt_mount *m, struct ckpt_node *n,
 	return 0;
 }
 
-/* Looks at the store once, with the lock when it `waits` for writers; else -EAGAIN: some of
- * them began or ended meanwhile, so that the look may be of the version before. */
+/* Look at the store once and open the version found. `waits`: with the lock held, so that writers
+ * wait. Otherwise -EAGAIN: a writer began or ended meanwhile, so that the version may be out of
+ * date. */
 static int look_and_use(struct ckpt_mount *m, struct ckpt_node *n,
 			const char *path, bool waits, struct handle *h,
 			struct error *err)
@@ -215,7 +220,7 @@ static int look_and_use(struct ckpt_mount *m, struct ckpt_node *n,
 		rc = use_version(m, n, path, f, h, err);
 	if (rc == -ESTALE)
 		node_detach(n);
-	/* A file that nobody has committed yet is read by way of its writer. */
+	/* A file that was never committed is read through its writer. */
 	if (rc == -ENOENT && n->writing) {
 		h->kind = HANDLE_PEEKER;
 		n->n_peekers++;

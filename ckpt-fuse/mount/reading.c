@@ -12,20 +12,22 @@
 #include "common/mutex.h"
 
 #define CHUNK MIB
-/* Time after which a reader that has read nothing more of a file may have left it, as
- * programs do that look at the beginnings of many first. */
+/* After this time without reads, a reader may have left the file: some programs first read the
+ * beginnings of many files. */
 #define ACTIVE_NS (5 * NS_PER_S)
-/* Files of fewer units are there before anything can be made of their order. */
+/* A file of fewer units is read completely before its order could be used. */
 #define ORDER_UNITS_MIN 4u
 
-/* Bytes of a file, which lie in one unit.  No two of a file overlap. */
+/* A block: bytes of a file within one unit. Blocks of a file do not overlap. */
 struct read_block {
 	struct work work;
 	struct reading *r;
 	TAILQ_ENTRY(read_block) of_file;
-	TAILQ_ENTRY(read_block) idle; /* while it is ready, and n_users is 0 */
+	/* in the list while it is ready and n_users is 0 */
+	TAILQ_ENTRY(read_block) idle;
 	uint64_t off;
-	size_t len, n_had; /* bytes; those that a reader has had */
+	/* bytes; number of bytes that were given to readers */
+	size_t len, n_had;
 	char *data;
 	unsigned int n_users;
 	bool is_ready;
@@ -38,17 +40,19 @@ struct reading {
 	struct grouped_file *file;
 	uint64_t size, unit;
 	atomic_uint refs;
-	TAILQ_HEAD(, read_block) blocks; /* this and below: readings.lock */
+	/* this and the members below are protected by readings.lock */
+	TAILQ_HEAD(, read_block) blocks;
 	TAILQ_ENTRY(reading) active;
-	int64_t used_ns; /* when it was read on last; 0: it is not in that list */
+	/* time of the last sequential read; 0: not in the list `active` */
+	int64_t used_ns;
 	unsigned int n_coming;
 	struct readahead ahead;
 	struct work order_work;
 	bool is_order_asked;
-	bool is_left;            /* nobody has it */
-	bool stays;              /* nothing is read ahead */
-	uint64_t had;            /* bytes that were asked for */
-	struct zip_order *order; /* NULL: it is not known */
+	bool is_left;            /* the last reference was released */
+	bool stays;              /* no read-ahead */
+	uint64_t had;            /* bytes that were requested */
+	struct zip_order *order; /* NULL: the order is unknown */
 };
 
 void readings_init(struct readings *all)
@@ -65,8 +69,9 @@ void readings_fini(struct readings *all)
 	(void)pthread_mutex_destroy(&all->lock);
 }
 
-/* Bytes of so large tables that are the budget's. */
-static uint64_t beyond_own(const struct readings *all, uint64_t tables)
+/* The part of the tables' memory that counts against the budget. */
+static uint64_t budget_part_of_tables(const struct readings *all,
+				      uint64_t tables)
 {
 	return tables > all->tables_own ? tables - all->tables_own : 0;
 }
@@ -74,14 +79,15 @@ static uint64_t beyond_own(const struct readings *all, uint64_t tables)
 static void give_tables(struct readings *all, uint64_t bytes)
 {
 	(void)pthread_mutex_lock(&all->lock);
-	budget_give(all->budget, beyond_own(all, all->tables) -
-					 beyond_own(all, all->tables - bytes));
+	budget_give(all->budget,
+		    budget_part_of_tables(all, all->tables) -
+			    budget_part_of_tables(all, all->tables - bytes));
 	all->tables -= bytes;
 	(void)pthread_mutex_unlock(&all->lock);
 }
 
-/* All open files' tables have a half of the budget at most, and large ones, which a few forged
- * manifests may say, the half of that: others go on. */
+/* Take memory for tables. Tables of all open files may use half of the budget, large ones a
+ * quarter, so that a few forged manifests cannot keep other files from being opened. */
 static bool take_tables(struct readings *all, uint64_t bytes)
 {
 	const uint64_t share = all->budget->most / (bytes > MIB ? 4 : 2);
@@ -92,8 +98,10 @@ static bool take_tables(struct readings *all, uint64_t bytes)
 		is_within = all->tables + bytes <= share;
 		ok = is_within &&
 		     budget_take(all->budget,
-				 beyond_own(all, all->tables + bytes) -
-					 beyond_own(all, all->tables));
+				 budget_part_of_tables(all,
+						       all->tables + bytes) -
+					 budget_part_of_tables(all,
+							       all->tables));
 		all->tables += ok ? bytes : 0;
 		(void)pthread_mutex_unlock(&all->lock);
 	} while (!ok && ((all->group && group_shed(all->group)) ||
@@ -101,8 +109,8 @@ static bool take_tables(struct readings *all, uint64_t bytes)
 	return ok;
 }
 
-/* Bytes that other members send for nothing are taken from those that want them: slices of all
- * ranks are in one file. */
+/* Forget the readers. Slices of all ranks are in one file, so otherwise blocks that other group
+ * members send unasked would displace those that are needed. */
 static void forget_readers(struct reading *r)
 {
 	readahead_init(&r->ahead, r->unit, r->all->readahead_most);
@@ -177,7 +185,7 @@ struct ckpt_file *reading_file(struct reading *r)
 
 /* --------------------------------------------------------------------- blocks --- */
 
-/* With the lock; nobody uses it. */
+/* Free a block without users. Called with the lock held. */
 static void block_free(struct read_block *b)
 {
 	struct readings *all = b->r->all;
@@ -202,7 +210,7 @@ static void leave_active(struct reading *r)
 	r->used_ns = 0;
 }
 
-/* With the lock: somebody reads on in it now. */
+/* Note a sequential read of the file. Called with the lock held. */
 static void note_active(struct reading *r)
 {
 	struct readings *all = r->all;
@@ -218,7 +226,7 @@ static void note_active(struct reading *r)
 		leave_active(first);
 }
 
-/* Without references and requests under way. */
+/* Free a reading without references and running requests. */
 static void reading_free(struct reading *r)
 {
 	struct read_block *b;
@@ -235,8 +243,8 @@ static void reading_free(struct reading *r)
 	free(r);
 }
 
-/* Give a reading back. Its reads under way are not waited for: a store that is slow would
- * hold up whoever closes a file. The last that came frees it. */
+/* Release a reference. Running reads are not waited for, because a slow store would delay the close
+ * of the file; the last of them frees the reading. */
 void reading_unref(struct reading *r)
 {
 	bool is_free;
@@ -251,7 +259,7 @@ void reading_unref(struct reading *r)
 		reading_free(r);
 }
 
-/* With the lock: something of it came.  True: it is to be freed. */
+/* A request of the reading has ended. True: free the reading. Called with the lock held. */
 static bool end_coming(struct reading *r)
 {
 	r->n_coming--;
@@ -276,9 +284,9 @@ static struct read_block *find_block(struct reading *r, uint64_t off)
 	return NULL;
 }
 
-/* Where a block that is to have the byte begins, of which no other has it: no earlier than
- * its unit, which need not be made of whole chunks, and where others end. */
-static uint64_t begin_of(struct reading *r, uint64_t off)
+/* Where a new block for the byte begins: not before its unit, which may not be a multiple of
+ * chunks, nor before the end of another block. */
+static uint64_t find_block_begin(struct reading *r, uint64_t off)
 {
 	uint64_t from = off / CHUNK * CHUNK, unit = off / r->unit * r->unit;
 	struct read_block *b;
@@ -291,8 +299,8 @@ static uint64_t begin_of(struct reading *r, uint64_t off)
 	return from;
 }
 
-/* Where the block that begins at `off` has to end. */
-static uint64_t end_of(struct reading *r, uint64_t off, uint64_t wanted)
+/* Where a new block at `off` must end. */
+static uint64_t find_block_end(struct reading *r, uint64_t off, uint64_t wanted)
 {
 	uint64_t end = (off / r->unit + 1) * r->unit, other;
 	struct read_block *b;
@@ -301,7 +309,7 @@ static uint64_t end_of(struct reading *r, uint64_t off, uint64_t wanted)
 		end = wanted;
 	if (end > r->size)
 		end = r->size;
-	/* Several programs read a part each of the file. */
+	/* Stop where another reader's part begins. */
 	other = round_up(readahead_end(&r->ahead, off, end), CHUNK);
 	if (other < end)
 		end = other;
@@ -331,7 +339,7 @@ static void block_run(struct work *work)
 		reading_free(r);
 }
 
-/* Bytes that are read until the block is wanted again. */
+/* Number of bytes that will be read before the block is needed again. */
 static uint64_t distance_of(const struct read_block *b)
 {
 	const struct reading *r = b->r;
@@ -342,9 +350,9 @@ static uint64_t distance_of(const struct read_block *b)
 		       : distance;
 }
 
-/* Note that a block was not read ahead, or is gone before anybody had it. Whoever comes
- * back to a file that was left begins as one that is new. */
-static void lose_block(struct reading *r, uint64_t off, uint64_t len)
+/* Note that a block was not read ahead or was dropped unread. A reader that returns to a file it
+ * left starts like a new one. */
+static void note_lost_block(struct reading *r, uint64_t off, uint64_t len)
 {
 	if (r->order)
 		zip_order_lost(r->order, off, len);
@@ -354,7 +362,7 @@ static void lose_block(struct reading *r, uint64_t off, uint64_t len)
 		forget_readers(r);
 }
 
-/* Find the block that is wanted last. */
+/* Find the block that will be needed last. */
 static struct read_block *find_furthest(struct readings *all)
 {
 	struct read_block *b, *furthest = NULL;
@@ -372,10 +380,10 @@ static struct read_block *find_furthest(struct readings *all)
 	return furthest;
 }
 
-/* Which block others can do without: that which was not used longest, of those whose file
- * nobody read lately, or that somebody has read in and does not go on in just now.  Programs
- * that read here and there leave a rest in each.  For who waits, also one that was read
- * ahead.  NULL: none; with the lock. */
+/* Choose a block to drop: the least recently used one of a file that was not read lately, or one
+ * that was partly read and is not being continued, as programs that read here and there leave
+ * behind. If a program waits for the memory, also a block that was read ahead. NULL: none. Called
+ * with the lock held. */
 static struct read_block *find_victim(struct readings *all, bool is_ahead)
 {
 	struct read_block *b;
@@ -389,7 +397,7 @@ static struct read_block *find_victim(struct readings *all, bool is_ahead)
 /* With the lock. */
 static void drop_block(struct read_block *b)
 {
-	lose_block(b->r, b->off, b->len);
+	note_lost_block(b->r, b->off, b->len);
 	TAILQ_REMOVE(&b->r->all->idle, b, idle);
 	block_free(b);
 }
@@ -414,7 +422,7 @@ static bool take_budget(struct readings *all, uint64_t bytes, bool is_ahead)
 	while (!budget_take_ahead(all->budget, bytes)) {
 		struct read_block *b = find_victim(all, is_ahead);
 
-		/* Then others wait for it. */
+		/* Enough memory was freed, but others waited for it before. */
 		if (!b || freed >= bytes)
 			return false;
 		freed += b->len;
@@ -423,7 +431,7 @@ static bool take_budget(struct readings *all, uint64_t bytes, bool is_ahead)
 	return true;
 }
 
-/* A block that is to be read; NULL: memory is short. */
+/* Make a block to read; NULL: memory is short. */
 static struct read_block *block_new(struct reading *r, uint64_t off,
 				    uint64_t end, bool is_ahead)
 {
@@ -449,19 +457,20 @@ static struct read_block *block_new(struct reading *r, uint64_t off,
 	return b;
 }
 
-/* With the lock.  False: memory is short. */
+/* Start reads ahead. False: memory is short. Called with the lock held. */
 static bool read_ahead(struct reading *r, const struct readahead_advice *a)
 {
 	uint64_t off = a->from / CHUNK * CHUNK;
 
 	while (off < a->to && off < r->size) {
 		struct read_block *b = find_block(r, off);
-		uint64_t end = b ? b->off + b->len : end_of(r, off, a->to);
+		uint64_t end =
+			b ? b->off + b->len : find_block_end(r, off, a->to);
 
 		if (!b) {
 			b = block_new(r, off, end, true);
 			if (!b) {
-				lose_block(r, off, end - off);
+				note_lost_block(r, off, end - off);
 				return false;
 			}
 			(void)!pool_submit(r->all->pool, &b->work);
@@ -473,7 +482,7 @@ static bool read_ahead(struct reading *r, const struct readahead_advice *a)
 
 /* ---------------------------------------------------------------------- order --- */
 
-/* Bytes for the parser, which belong to nobody else; NULL: not now. */
+/* Read bytes for the parser of the order; NULL: not possible now. */
 static char *read_part(struct reading *r, const struct zip_range *at)
 {
 	struct error ignored = ERROR_INIT;
@@ -546,8 +555,8 @@ static void order_run(struct work *work)
 		reading_free(r);
 }
 
-/* Ask for the order of a file: a reader that begins with its end reads a directory there.
- * With the lock. */
+/* Ask for the order of a file, if a reader begins at its end, where a zip directory is. Called with
+ * the lock held. */
 static void ask_order(struct reading *r, uint64_t off, size_t len)
 {
 	if (off + len == r->size && !r->is_order_asked &&
@@ -560,7 +569,8 @@ static void ask_order(struct reading *r, uint64_t off, size_t len)
 	r->had += len;
 }
 
-/* False: nothing is known of what comes behind these bytes.  With the lock. */
+/* Read ahead in the known order. False: nothing is known about what follows these bytes. Called
+ * with the lock held. */
 static bool read_in_order(struct reading *r, uint64_t off, size_t len)
 {
 	struct zip_range x;
@@ -581,9 +591,9 @@ static bool read_in_order(struct reading *r, uint64_t off, size_t len)
 	return true;
 }
 
-/* Bytes that one of the files that are read now may have in blocks: the ranks of a job read
- * theirs side by side, and if the first ones had all the memory, the others would take from
- * them what they want next.  With the lock. */
+/* The memory that one of the currently read files may use for blocks. The ranks of a job read their
+ * files in parallel; if the first ones took all the memory, the others would displace the blocks
+ * that those need next. Called with the lock held. */
 static uint64_t share_of(const struct reading *r)
 {
 	const unsigned int n = r->all->n_active;
@@ -598,19 +608,19 @@ static void set_window(struct reading *r)
 	const unsigned int n = readahead_count(&r->ahead);
 
 	r->ahead.most = share < most ? share : most;
-	/* Several places of one file would take from each other what they want next; blocks that
-	 * they are at are beside that. */
+	/* With several readers of one file, divide its share, so that they do not displace each
+	 * other's next blocks; the blocks being read come on top. */
 	if (n > 1 && !r->order && r->ahead.most > share / (n + 1))
 		r->ahead.most = share / (n + 1);
 }
 
-/* The block that has the byte, in use, to be read here and now when it is none that
- * comes; NULL: there is no memory for one.  With the lock. */
+/* Get a reference to the block with the byte; a new one must be read by the caller. NULL: no memory
+ * for a block. Called with the lock held. */
 static struct read_block *take_block(struct reading *r, uint64_t off,
 				     const struct readahead_advice *a,
 				     bool *ret_is_new)
 {
-	/* A known order says better than jumps do what is wanted next. */
+	/* A known order predicts better than jumps do. */
 	const uint64_t until = r->order         ? UINT64_MAX
 			       : a->until > off ? a->until
 						: off + 1;
@@ -619,12 +629,12 @@ static struct read_block *take_block(struct reading *r, uint64_t off,
 
 	*ret_is_new = !b;
 	if (!b) {
-		from = begin_of(r, off);
+		from = find_block_begin(r, off);
 		to = from + CHUNK;
 		if (a->is_sequential && share_of(r) >= r->unit)
 			to = until > from + r->unit ? from + r->unit
 						    : round_up(until, CHUNK);
-		b = block_new(r, from, end_of(r, from, to), false);
+		b = block_new(r, from, find_block_end(r, from, to), false);
 	}
 	if (b && !b->n_users++ && b->is_ready)
 		TAILQ_REMOVE(&r->all->idle, b, idle);
@@ -632,11 +642,11 @@ static struct read_block *take_block(struct reading *r, uint64_t off,
 }
 
 /* With the lock. */
-static void leave_block(struct read_block *b)
+static void release_block(struct read_block *b)
 {
 	if (--b->n_users)
 		return;
-	/* The kernel keeps what it was given. */
+	/* Free a block that was read completely: the kernel has the bytes cached. */
 	if (b->rc < 0 || b->n_had >= b->len)
 		block_free(b);
 	else
@@ -645,7 +655,8 @@ static void leave_block(struct read_block *b)
 
 /* ---------------------------------------------------------------------- reads --- */
 
-/* The block that has the byte, in use, once it is there.  NULL: no memory for it. */
+/* Get a reference to the block with the byte, and wait until it is read. NULL: no memory for a
+ * block. */
 static struct read_block *wait_block(struct reading *r, uint64_t off,
 				     const struct readahead_advice *a)
 {
@@ -667,7 +678,7 @@ static struct read_block *wait_block(struct reading *r, uint64_t off,
 	return b;
 }
 
-/* Bytes of one block more; returns how many, or -errno; 0: there is none to be had. */
+/* Lend bytes of one more block; returns how many, or -errno; 0: no block available. */
 static int64_t lend_part(struct reading *r, uint64_t off, size_t len,
 			 const struct readahead_advice *a,
 			 struct reading_loan *loan, struct error *err)
@@ -684,7 +695,7 @@ static int64_t lend_part(struct reading *r, uint64_t off, size_t len,
 		if (err)
 			*err = b->err;
 		(void)pthread_mutex_lock(&r->all->lock);
-		leave_block(b);
+		release_block(b);
 		(void)pthread_mutex_unlock(&r->all->lock);
 		return rc;
 	}
@@ -702,16 +713,17 @@ void reading_return(struct reading *r, struct reading_loan *loan)
 	(void)pthread_mutex_lock(&r->all->lock);
 	for (size_t i = 0; i < loan->n && loan->blocks[i]; i++) {
 		loan->blocks[i]->n_had += loan->parts[i].iov_len;
-		leave_block(loan->blocks[i]);
+		release_block(loan->blocks[i]);
 	}
 	(void)pthread_mutex_unlock(&r->all->lock);
 	free(loan->own);
 	*loan = (struct reading_loan){ .n = 0 };
 }
 
-/* All of it once more, from the store: memory for blocks is short, or there are many. */
-static int lend_own(struct reading *r, uint64_t off, size_t len,
-		    struct reading_loan *loan, struct error *err)
+/* Read the whole range from the store into a buffer of its own, because memory for blocks is short
+ * or there are too many blocks. */
+static int lend_own_buffer(struct reading *r, uint64_t off, size_t len,
+			   struct reading_loan *loan, struct error *err)
 {
 	reading_return(r, loan);
 	loan->own = malloc(len);
@@ -733,7 +745,7 @@ static int lend_all(struct reading *r, uint64_t off, size_t len,
 		if (n < 0)
 			return (int)n;
 		if (n == 0)
-			return lend_own(r, off, len, loan, err);
+			return lend_own_buffer(r, off, len, loan, err);
 		done += (size_t)n;
 	}
 	return 0;

@@ -31,7 +31,7 @@ static struct recent_name *find_name(struct recent_names *r, pid_t thread,
 	return NULL;
 }
 
-/* With the lock: a place without a path, or with the oldest. */
+/* Find a free place, or the oldest. Called with the lock held. */
 static struct recent_name *find_place(struct recent_names *r)
 {
 	struct recent_name *best = &r->names[0];

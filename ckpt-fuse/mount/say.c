@@ -41,7 +41,7 @@ void ckpt_say_open(struct ckpt_say *s, enum stage_ev ev, int64_t status)
 	(void)stage_emit(s->to, &e);
 }
 
-/* The count since the last call, which begins anew. */
+/* The increase since the last call; `*before` becomes `now`. */
 static uint64_t count_since(uint64_t *before, uint64_t now)
 {
 	uint64_t n = now - *before;
@@ -79,7 +79,7 @@ static void say_end(struct ckpt_say *s, const char *stage,
 	(void)stage_emit(s->to, &e);
 }
 
-/* A save of ranks, as stages one behind the other. */
+/* Emit a save of ranks as a sequence of stages. */
 static void say_group_save(struct ckpt_say *s, const struct save_report *r)
 {
 	static const char *const stages[] = {

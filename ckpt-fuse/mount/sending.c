@@ -13,7 +13,7 @@ void sending_init(struct sending *s, struct budget *b, struct pool *p)
 	(void)pthread_cond_init(&s->moved, NULL);
 }
 
-/* A unit that is sent has the store's deadlines. */
+/* Wait until all units are sent; the store's deadlines bound the wait. */
 static void wait_sent(struct sending *s)
 {
 	AUTO_UNLOCK held = mutex_hold(&s->lock);
@@ -54,7 +54,8 @@ static void free_unit(struct sending *s, struct sending_unit *x)
 	free(x);
 }
 
-/* The next of the column, with the lock; NULL: there is none, nobody runs it. */
+/* Take the column's next unit. NULL: none, and no thread runs the column now. Called with the lock
+ * held. */
 static struct sending_unit *take_unit(struct sending_column *c)
 {
 	struct sending_unit *x = STAILQ_FIRST(&c->queue);
@@ -137,7 +138,7 @@ static void queue_unit(struct sending *s, struct sending_unit *x)
 		(void)!pool_submit(s->pool, &c->work);
 }
 
-/* Error of the units that were sent before, 0 if all of them arrived. */
+/* The first error of sent units; 0: all were stored. */
 static int sending_state(struct sending *s, struct error *err)
 {
 	AUTO_UNLOCK held = mutex_hold(&s->lock);

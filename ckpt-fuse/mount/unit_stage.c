@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Small files have small buffers: a thousand of them may be open.  A file that fills a
- * unit mostly fills the next, whose bytes then are not copied at each step. */
+/* Size of the first buffer: small, because a thousand small files may be open. A file that fills
+ * one unit mostly fills the next, so later units are allocated in full to avoid copies. */
 #define SIZE_MIN 4096u
 
 void unit_stage_init(struct unit_stage *s, struct budget *b)
@@ -23,7 +23,7 @@ void unit_stage_fini(struct unit_stage *s)
 	unit_stage_init(s, s->budget);
 }
 
-/* Index of unit `u`, or of the first unit behind it when `u` is not staged. */
+/* Index of unit `u`, or if it is not staged, of the next unit. */
 static size_t index_of(const struct unit_stage *s, uint64_t u)
 {
 	size_t low = 0, high = s->n;
@@ -130,7 +130,7 @@ size_t unit_stage_drop(struct unit_stage *s, struct staged_unit *x)
 
 /* ------------------------------------------------------------------------ ranges --- */
 
-/* Ranges that touch [from, to]: *ret_first is the first, which is returned how many of. */
+/* Find the ranges that touch [from, to]; *ret_first is the first of them; returns their number. */
 static unsigned int find_touching(const struct staged_unit *x, uint32_t from,
 				  uint32_t to, unsigned int *ret_first)
 {
@@ -157,7 +157,7 @@ static void note_range(struct staged_unit *x, uint32_t from, uint32_t to)
 	unsigned int i, n = find_touching(x, from, to, &i);
 	struct stage_range r = { .from = from, .to = to };
 
-	/* The table of ranges is full: the range before grows over the gap. */
+	/* The table of ranges is full: extend the range before over the gap. */
 	if (!n && x->n_written == STAGE_RANGES_MAX) {
 		i = i ? i - 1 : 0;
 		n = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writers of a node's file, from open to release, and the commits of it.  Which close stores it
- * is in ops_file.c. */
+/* Manages writers of a node's file from open to release, and its commits. ops_file.c decides which
+ * close stores it. */
 #include "ckpt-fuse/mount/writers.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-/* A file that is written anew has the extended attributes that it had. */
+/* Make a writing. A file that is overwritten keeps its extended attributes. */
 static int new_writing(struct ckpt_mount *m, struct ckpt_node *n,
 		       const char *path, const struct writers_how *how,
 		       struct writing **ret, struct error *err)
@@ -42,8 +42,8 @@ int writers_look(struct ckpt_mount *m, const char *path,
 		       : ckpt_stat(m->store, path, ret, err);
 }
 
-/* A writer is there whom some look at the name was to find. */
-static void end_coming(struct ckpt_mount *m, struct ckpt_node *n)
+/* The writer that was expected (m->coming) has opened the file: drop the name from the list. */
+static void forget_expected_writer(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
 
@@ -78,12 +78,13 @@ int writers_begin(struct ckpt_mount *m, struct ckpt_node *n,
 		return rc;
 	n->n_writers++;
 	n->n_steps++;
-	end_coming(m, n);
+	forget_expected_writer(m, n);
 	return 0;
 }
 
-/* With the lock: what was written is nobody's from now on.  What failed was told of. */
-static void say_left(struct ckpt_node *n)
+/* Log that written bytes are dropped; a failed file was logged before. Called with the lock
+ * held. */
+static void log_dropped_bytes(struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
 
@@ -104,19 +105,19 @@ static void drop_writing(struct ckpt_node *n)
 
 	if (n->n_writers + n->n_peekers)
 		return;
-	say_left(n);
+	log_dropped_bytes(n);
 	node_set_writing(n, NULL);
 	writing_free(w);
 }
 
-/* With the lock: peekers go on with what the writers had; whoever looks the name up has
- * what is in the store.  What was never committed, because its writer was killed, is not to
- * be now. */
+/* Keep the written bytes for peekers only; a new look-up gets the store's version. A file that was
+ * never committed, because its writer was killed, must not be committed now. Called with the lock
+ * held. */
 static int leave_to_peekers(struct ckpt_node *n, struct error *err)
 {
 	if (!writing_is_dirty(n->writing))
 		return writing_keep(n->writing, err);
-	say_left(n);
+	log_dropped_bytes(n);
 	node_detach(n);
 	writing_move(n->writing, NULL);
 	return 0;
@@ -130,7 +131,7 @@ void writers_end(struct ckpt_node *n)
 	n->n_writers--;
 	n->n_steps++;
 	drop_writing(n);
-	/* A file that is lost keeps its node, whose name says so. */
+	/* Keep the node of a lost file, which holds the error. */
 	if (!n->writing || n->n_writers || node_loss(n, NULL) < 0)
 		return;
 	if (leave_to_peekers(n, &err) < 0)
@@ -182,8 +183,8 @@ void writers_disown(struct handle *h)
 	n->n_steps++;
 }
 
-/* The name is given up: lookups get another node, and a writer is about to make it. */
-static int leave_name(struct ckpt_mount *m, struct ckpt_node *n)
+/* Detach the node's name: look-ups get another node, for which a writer is expected soon. */
+static int detach_name(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
 
@@ -194,9 +195,9 @@ static int leave_name(struct ckpt_mount *m, struct ckpt_node *n)
 	return -ESTALE;
 }
 
-/* To the kernel a file has one size and one set of pages: readers of a version keep
- * theirs when a file that changes is another to it, which the kernel then looks up.  So do
- * those that read what its writers had. */
+/* Before a file changes, leave its node to the readers of the old version: for the kernel a file
+ * has one size and one set of pages, so the changed file must become another node, which the kernel
+ * looks up. The same for readers of what the writers had. */
 int writers_leave(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 		  bool to_readers, struct error *err)
 {
@@ -209,26 +210,26 @@ int writers_leave(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 		rc = readers_keep(m, n, err);
 	if (rc < 0)
 		return rc;
-	/* The readers' version is not the one that has the name. */
+	/* The node's version no longer has the name. */
 	if (!is_read && n->writing && !node_is_being_changed(n) &&
 	    node_path(n, &path) == -ENOENT)
 		return -ESTALE;
-	return is_read || node_is_abandoned(n) ? leave_name(m, n) : 0;
+	return is_read || node_is_abandoned(n) ? detach_name(m, n) : 0;
 }
 
-/* With the lock: who has it open here already knows what is there, unless he has closed
- * it and others may have written it since. */
-static bool is_to_be_looked_at(const struct ckpt_node *n)
+/* Must the store be asked for the current version? Not while the file is open for writing here,
+ * unless it was closed and others may have written it since. Called with the lock held. */
+static bool must_ask_store(const struct ckpt_node *n)
 {
 	if (n->writing)
 		return !node_is_being_changed(n);
 	return node_loss((struct ckpt_node *)(uintptr_t)n, NULL) == 0;
 }
 
-/* With the lock: what is there now, in *st, too. */
-static int look_at(struct ckpt_mount *m, struct ckpt_node *n,
-		   struct ckpt_version *ret_version, struct ckpt_stat *st,
-		   struct error *err)
+/* Get the current version and its attributes from the store. Called with the lock held. */
+static int get_current_version(struct ckpt_mount *m, struct ckpt_node *n,
+			       struct ckpt_version *ret_version,
+			       struct ckpt_stat *st, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	int rc = node_path(n, &path);
@@ -238,7 +239,7 @@ static int look_at(struct ckpt_mount *m, struct ckpt_node *n,
 	rc = writers_look(m, path.data, ret_version, st, err);
 	if (rc == 0)
 		node_set_stat(n, st);
-	/* Another node has removed it, and the name is not its writers' any more. */
+	/* Another node has removed the file, so its writers lose the name. */
 	if (rc == -ENOENT && n->writing) {
 		listed_change(m->listed, path.data);
 		node_detach(n);
@@ -253,17 +254,18 @@ int writers_begin_now(struct ckpt_mount *m, struct ckpt_node *n, bool is_new,
 	struct ckpt_stat st = node_stat(n);
 	int rc = writers_leave(m, n, is_new, true, err);
 
-	/* Its attributes stay. */
-	if (rc == 0 && is_to_be_looked_at(n)) {
-		rc = look_at(m, n, &o.version, &st, err);
+	/* An overwritten file keeps its attributes, so look at the current version. */
+	if (rc == 0 && must_ask_store(n)) {
+		rc = get_current_version(m, n, &o.version, &st, err);
 		o.now = is_new ? NULL : &st;
 	}
 	o.attr = st.attr;
 	return rc == 0 ? writers_begin(m, n, &o, err) : rc;
 }
 
-/* The commit of what was closed would be of half a file.  Each may take minutes: a folder that
- * is to be renamed, and all that wait for that, do not wait for it. */
+/* Wait for pending commits, which would otherwise store half of the new writes. A commit may take
+ * minutes, so no locks are held meanwhile: the rename of a folder and requests that wait for it are
+ * not delayed. */
 struct nodes *writers_lock_settled(struct ckpt_mount *m, struct ckpt_node *n,
 				   unsigned int wants)
 {
@@ -295,8 +297,8 @@ int writers_commit(struct ckpt_mount *m, struct ckpt_node *n, bool has_paths,
 	(void)pthread_mutex_unlock(&n->lock);
 	if (has_paths)
 		(void)pthread_rwlock_unlock(&m->nodes.paths);
-	/* The writing stays, because its writers are not released.  A writer that begins it anew
-	 * meanwhile commits that. */
+	/* The writing stays valid without the lock, because its writers are not released. If a
+	 * writer begins anew meanwhile, that writer commits. */
 	rc = writing_commit_begun(n->writing, n_begun, err);
 	if (has_paths)
 		(void)pthread_rwlock_rdlock(&m->nodes.paths);
@@ -319,7 +321,7 @@ void writers_leave_successor(struct ckpt_mount *m, struct ckpt_node *n,
 		return;
 	AUTO_UNLOCK held = mutex_hold(&now->lock);
 
-	/* An error is told by the next open. */
+	/* An error is reported by the next open. */
 	(void)!writers_leave(m, now, is_new, true, &ignored);
 }
 
@@ -331,7 +333,7 @@ int writers_open(struct ckpt_mount *m, struct ckpt_node *n, int flags,
 	if (m->cfg->read_only)
 		return -EROFS;
 
-	/* Only what begins anew has to wait for one that is open. */
+	/* Only an open that truncates has to wait for open files. */
 	AUTO_PATHS_STAY stay =
 		writers_lock_settled(m, n,
 				     WRITERS_STORED |

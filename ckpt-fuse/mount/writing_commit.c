@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The commit of a file that is written. */
+/* Commits a file that is being written. */
 #include <errno.h>
 
 #include "ckpt-fuse/mount/writing_priv.h"
 #include "common/clock.h"
 
-#define TRIES 4u /* while others remove what is to be replaced */
+#define TRIES 4u /* attempts, if others remove the version to be replaced */
 
 /* Store a file whose bytes are all in memory as a plain object. */
 static int commit_plain(struct writing *w, struct ckpt_stat *ret,
@@ -37,7 +37,7 @@ static int commit_plain(struct writing *w, struct ckpt_stat *ret,
 	return rc;
 }
 
-/* Each unit that is not as the store has it, with all of its bytes; `ret_n` is how many. */
+/* Complete each changed unit with its stored bytes; `ret_n` is their number. */
 static int make_units_whole(struct writing *w, uint64_t *ret_n,
 			    struct error *err)
 {
@@ -56,7 +56,7 @@ static int make_units_whole(struct writing *w, uint64_t *ret_n,
 	return rc;
 }
 
-/* The last of a file may be shorter than a unit, and is the last of its segment. */
+/* Length of a unit; the last one of a file may be shorter, and is the last of its segment. */
 static size_t length_of(const struct writing *w, uint64_t u)
 {
 	uint64_t left = w->size - u * w->stage.unit;
@@ -64,7 +64,7 @@ static size_t length_of(const struct writing *w, uint64_t u)
 	return left < w->stage.unit ? (size_t)left : w->stage.unit;
 }
 
-/* A unit that began small has room for all that is sent of it; others stay. */
+/* Enlarge the buffer of unit 0, which may have begun small, to what will be sent. */
 static int make_room(struct writing *w, struct error *err)
 {
 	struct staged_unit *x = unit_stage_find(&w->stage, 0);
@@ -75,7 +75,7 @@ static int make_room(struct writing *w, struct error *err)
 	return rc;
 }
 
-/* A file of holes alone has one unit of zeros, which says which version it is. */
+/* A file with only holes gets one unit of zeros, whose segment identifies the version. */
 static int have_any_unit(struct writing *w, struct error *err)
 {
 	const uint64_t last = (w->size - 1) / w->stage.unit;
@@ -90,7 +90,7 @@ static int have_any_unit(struct writing *w, struct error *err)
 	return rc;
 }
 
-/* Units that were sent stay staged, since they may be written again. */
+/* Send the changed units; they stay staged, since they may be written again. */
 static int send_staged(struct writing *w, struct error *err)
 {
 	uint64_t n;
@@ -123,7 +123,7 @@ static int commit_striped(struct writing *w, struct ckpt_stat *ret,
 
 	if (rc == 0)
 		rc = send_staged(w, err);
-	/* Those that send have its path and size until then. */
+	/* End the segment first: its senders use the path and size. */
 	if (rc == 0)
 		rc = sending_end_segment(&w->sending, err);
 	if (rc == 0)
@@ -173,16 +173,16 @@ static int commit_locked(struct writing *w, struct error *err)
 	if (rc < 0 || !w->is_dirty || !w->path)
 		return rc;
 	rc = -EAGAIN;
-	/* A plain file, all of which is staged, whose version before is gone. */
+	/* Retry a plain file, which is completely staged, if the version to replace was removed. */
 	for (unsigned int i = 0; i < TRIES && rc == -EAGAIN; i++)
 		rc = commit_once(w, err);
-	/* Sent units cannot be sent again: with the writer they are gone. */
+	/* A failure loses the file: sent units cannot be sent again without the writer. */
 	(void)writing_lose(w, rc, err);
 	listed_change(w->all->listed, w->path);
 	return rc;
 }
 
-/* A torn file is refused. */
+/* Commit, but refuse a torn file. */
 int writing_commit_whole(struct writing *w, struct error *err)
 {
 	if (w->is_dirty && w->is_torn && w->path && w->rc == 0)

@@ -13,31 +13,32 @@
 #define END64_SIZE 56u
 #define ENTRY_SIZE 46u
 #define LOCAL_SIZE 30u
-/* Bytes with which torch fills up before those of an entry, so that they are aligned. */
+/* Most padding bytes that torch inserts before an entry's bytes to align them. */
 #define PADDING 128u
 #define DIGITS_MAX 9u
 #define SHARE 4u
-/* The kernel reads a little ahead by itself, behind the end of a tensor: so many requests in a
- * row say that the reader is where they are, elsewhere or behind tensors that it passed over. */
+/* The kernel reads a little beyond the end of a tensor. So many such requests in a row show that
+ * the reader really moved: elsewhere, or past skipped tensors. */
 #define STRAYS_MAX 8u
 #define SKIPS_MAX 4u
 
 struct zip_tensor {
 	uint64_t key, off, len;
-	uint64_t start; /* bytes of all that are read before */
+	/* bytes of all tensors that come before in the reading order */
+	uint64_t start;
 };
 
 struct zip_order {
 	uint32_t n;
-	uint32_t now;    /* that is read */
-	uint32_t cursor; /* that was asked for last */
-	uint32_t last;   /* that may be asked for */
-	/* Bytes in the order that is read: that is wanted next, before which all were
-	 * asked for, before which they may be. */
+	uint32_t now;    /* index of the tensor being read */
+	uint32_t cursor; /* index of the tensor requested last */
+	uint32_t last;   /* index of the last tensor that may be requested */
+	/* Positions in the reading order: next byte to be read; all before `asked` was requested;
+	 * may be requested before `until`. */
 	uint64_t next, asked, until;
-	uint64_t had; /* bytes that were read in order */
+	uint64_t had; /* bytes read in order so far */
 	unsigned int n_strays;
-	uint32_t *by_off; /* tensors as they lie in the file */
+	uint32_t *by_off; /* indices of tensors, sorted by offset in the file */
 	struct zip_tensor t[];
 };
 
@@ -53,7 +54,7 @@ int zip_find_directory(const void *tail, size_t n, uint64_t size,
 {
 	const unsigned char *end, *end64;
 
-	/* torch leaves no comment behind it. */
+	/* The directory's end is the last thing in the file: torch adds no comment. */
 	if (n < ZIP_TAIL_MIN || n > size)
 		return -ENOENT;
 	end = (const unsigned char *)tail + n - END_SIZE;
@@ -71,7 +72,7 @@ int zip_find_directory(const void *tail, size_t n, uint64_t size,
 		       : -ENOENT;
 }
 
-/* "NAME/data/17": 17. */
+/* Parse the number 17 in a name such as "NAME/data/17". */
 static bool parse_key(const char *name, size_t len, uint64_t *ret)
 {
 	static const char folder[] = "/data/";
@@ -90,7 +91,7 @@ static bool parse_key(const char *name, size_t len, uint64_t *ret)
 	return true;
 }
 
-/* Numbers that have no place in 32 bits. */
+/* Read the 64-bit numbers of the extra field. */
 static void parse_extra(const unsigned char *p, size_t n, struct zip_tensor *t,
 			bool has_size)
 {
@@ -100,7 +101,7 @@ static void parse_extra(const unsigned char *p, size_t n, struct zip_tensor *t,
 		if (len > n - 4)
 			return;
 		if (get_le16(p) == 1) {
-			/* Both sizes come before the place. */
+			/* In the extra field, both sizes come before the offset. */
 			if (has_size && len >= 16)
 				t->len = get_le64(p + 12);
 			at += has_size ? 16 : 0;
@@ -113,8 +114,8 @@ static void parse_extra(const unsigned char *p, size_t n, struct zip_tensor *t,
 	}
 }
 
-/* Parse an entry of `n` bytes at most; how many it has, 0: it is damaged. t->len is 0
- * when it is no tensor. */
+/* Parse an entry in at most `n` bytes; returns its length, 0: damaged. t->len is 0 if it is no
+ * tensor. */
 static size_t parse_entry(const unsigned char *p, size_t n, uint64_t size,
 			  struct zip_tensor *t)
 {
@@ -131,7 +132,7 @@ static size_t parse_entry(const unsigned char *p, size_t n, uint64_t size,
 	len = get_le32(p + 20);
 	*t = (struct zip_tensor){ .len = len, .off = get_le32(p + 42) };
 	parse_extra(p + ENTRY_SIZE + name, extra, t, len == UINT32_MAX);
-	/* Only what is stored as it is. */
+	/* Accept only uncompressed entries. */
 	if (get_le16(p + 10) != 0 || t->off >= size || t->len > size - t->off ||
 	    !parse_key((const char *)p + ENTRY_SIZE, name, &t->key))
 		t->len = 0;
@@ -188,7 +189,7 @@ int zip_order_new(const void *directory, size_t n, uint64_t size,
 
 	if (most > ZIP_ORDER_MAX)
 		most = ZIP_ORDER_MAX;
-	/* So that no sum of lengths passes 64 bits. */
+	/* Bound the size, so that no sum of lengths overflows 64 bits. */
 	if (size > UINT64_MAX / (2 * ZIP_ORDER_MAX))
 		return -ENOENT;
 	o = calloc(1, sizeof(*o) + most * sizeof(o->t[0]));
@@ -226,7 +227,7 @@ static bool has_byte(const struct zip_tensor *t, uint64_t off)
 	return off >= t->off && off - t->off < t->len;
 }
 
-/* The first of by_off that begins behind the byte. */
+/* Index in by_off of the first tensor that begins after the byte. */
 static uint32_t first_behind(const struct zip_order *o, uint64_t off)
 {
 	uint32_t from = 0, to = o->n;
@@ -256,10 +257,9 @@ static uint32_t find_byte(const struct zip_order *o, uint64_t off)
 		       : o->n;
 }
 
-/* The tensor that the bytes are read for.  A request begins with a page, whose first bytes may
- * belong to the tensor before; so the tensor that is read now, or the next one, is preferred
- * where the bytes have some of it, else the tensor of the last byte, or of the first.  o->n:
- * none. */
+/* Find the tensor that a read is for. A request begins at a page, whose first bytes may belong to
+ * the tensor before. So prefer the current tensor or the next one if the range overlaps it, else
+ * that of the last byte, else of the first. o->n: none. */
 static uint32_t find_tensor(const struct zip_order *o, uint64_t off,
 			    uint64_t len)
 {
@@ -272,7 +272,7 @@ static uint32_t find_tensor(const struct zip_order *o, uint64_t off,
 	return i < o->n ? i : find_byte(o, off);
 }
 
-/* The last one that the bytes reach into, of those that follow one another. */
+/* The last of the tensors, consecutive in the order, that the range reaches into. */
 static uint32_t last_reached(const struct zip_order *o, uint32_t i,
 			     uint64_t off, uint64_t len)
 {
@@ -281,7 +281,7 @@ static uint32_t last_reached(const struct zip_order *o, uint32_t i,
 	return i;
 }
 
-/* Does the reader go on in order with tensor `i`, or has it gone there for good? */
+/* Does the reader continue in order with tensor `i`, or has it moved there permanently? */
 static bool is_in_order(struct zip_order *o, uint32_t i)
 {
 	const bool is_behind = i >= o->now && i - o->now <= ZIP_ORDER_SKIP;
@@ -304,7 +304,7 @@ bool zip_order_note(struct zip_order *o, uint64_t off, uint64_t len,
 	i = last_reached(o, i, off, len);
 	at = o->t[i].start + (off + len - o->t[i].off);
 	if (i < o->now || i - o->now > ZIP_ORDER_SKIP) {
-		/* The reader's place is where it reads now, whatever was before. */
+		/* The reader has moved: continue from here. */
 		o->had /= SHARE;
 		o->next = o->asked = at;
 		o->cursor = i;
@@ -323,7 +323,7 @@ bool zip_order_note(struct zip_order *o, uint64_t off, uint64_t len,
 		o->asked = o->next;
 	if (o->asked - o->next <= window / 2) {
 		o->until = o->next + window;
-		/* A chunk is fetched for the smallest. */
+		/* Even the smallest tensor costs a chunk, so bound the number of tensors. */
 		o->last = i + (uint32_t)(window / MIB) + 1;
 	}
 	return true;
@@ -351,8 +351,8 @@ bool zip_order_next(struct zip_order *o, struct zip_range *ret)
 	return false;
 }
 
-/* Which of these bytes is wanted first, as the order counts; false: none is.  A block has
- * parts of several tensors, of which the first may have been read already. */
+/* Find which of these bytes comes first in the order; false: none is needed. A block has parts of
+ * several tensors, of which the first may have been read already. */
 static bool find_wanted(const struct zip_order *o, uint64_t off, uint64_t len,
 			uint32_t *ret_tensor, uint64_t *ret)
 {
