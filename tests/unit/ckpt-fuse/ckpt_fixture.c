@@ -20,7 +20,7 @@ struct object_store *store;
 char *data;
 static char *dir;
 
-/* Bytes that differ by place. */
+/* Allocate bytes that differ from place to place. */
 static char *noise(size_t len)
 {
 	char *p = malloc(len);
@@ -36,7 +36,7 @@ static char *noise(size_t len)
 	return p;
 }
 
-/* Before any test's process begins, so that each has it as it is. */
+/* Run before any test's process is started, so that all share the bytes. */
 __attribute__((constructor)) static void make_data(void)
 {
 	data = noise(DATA_MAX + SLACK);
@@ -223,7 +223,7 @@ size_t n_columns(void)
 	return n;
 }
 
-/* What the directory has under a name of the store. */
+/* The path of an object's file in the store's directory. */
 char *local(const char *name)
 {
 	char *path = fs_join(dir, name);
@@ -243,7 +243,7 @@ struct manifest *manifest_of(const char *path)
 	return m;
 }
 
-/* Change a byte of a chunk where it lies; returns its column's name. */
+/* Change a byte of a stored chunk; sets its column's name. */
 void damage(const char *path, uint64_t chunk, uint32_t at,
 	    char ret_column[COLUMN_NAME_MAX])
 {

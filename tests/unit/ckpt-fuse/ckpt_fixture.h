@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A store that is a directory, for each test another, and files in it. */
+/* A store in a directory of its own for each test, and helpers for files in it. */
 #ifndef BOOTSEER_TESTS_UNIT_CKPT_FUSE_CKPT_FIXTURE_H
 #define BOOTSEER_TESTS_UNIT_CKPT_FUSE_CKPT_FIXTURE_H
 
@@ -8,7 +8,7 @@
 
 #define UNIT (4 * MIB)
 #define DATA_MAX (26 * MIB)
-/* Of the store: io_uring takes all of it when it is registered, in each process. */
+/* Memory of the store; small, because io_uring registers all of it in each process. */
 #define CKPT_TEST_MEMORY (32 * MIB)
 #define LONG_AGO 1600000000 /* seconds */
 
@@ -23,7 +23,7 @@ void write_units(struct ckpt_writer *w, const char *from, uint64_t size);
 /* Write the first `size` bytes of `from`. */
 struct ckpt_stat put(const char *path, const char *from, uint64_t size,
 		     uint32_t columns);
-/* The same by two parts, in units of a MiB. */
+/* Write the same file as two parts, in units of a MiB. */
 void put_by_parts(const char *path, const char *from, uint64_t size);
 void put_object(const char *name, const void *bytes, size_t len);
 struct ckpt_file *open_file(const char *path);
@@ -31,14 +31,14 @@ void expect_file(const char *path, const char *want, uint64_t size);
 void expect_no_file(const char *path);
 bool is_object(const char *name);
 size_t n_columns(void);
-/* What the directory has under a name of the store. */
+/* The path of an object's file in the store's directory. */
 char *local(const char *name);
 struct manifest *manifest_of(const char *path);
-/* Change a byte of a chunk where it lies; gives its column's name. */
+/* Change a byte of a stored chunk; sets its column's name. */
 void damage(const char *path, uint64_t chunk, uint32_t at,
 	    char ret_column[COLUMN_NAME_MAX]);
 void make_old(const char *name);
 void make_columns_old(void);
-void make_columns_young(void); /* of the hour to come */
+void make_columns_young(void); /* date them into the next hour */
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files in the other layout; also when whoever makes them is killed at any moment. */
+/* Tests of changing a file's layout, also if the process is killed at any moment. */
 #include "ckpt_fixture.h"
 
 #include <criterion/criterion.h>
@@ -14,8 +14,8 @@ TestSuite(adopt, .init = ckpt_setup, .fini = ckpt_teardown, .timeout = 240);
 #define LARGE (3 * UNIT + 5)
 #define KILLED 9
 
-/* Linked with --wrap: all changes of the store come here.  The process ends before the
- * first one, or behind it, when `left` counts that down. */
+/* Linked with --wrap: all changes of the store call this. The process ends before or after the
+ * change at which `left` reaches 0. */
 static int left = -1;
 
 static void count_down(void)
@@ -116,7 +116,7 @@ Test(adopt, makes_a_plain_object_striped_with_its_time)
 	cr_expect_eq(st.attr.mtime_ns, LONG_AGO * INT64_C(1000000000));
 	cr_expect_not(is_object("f"));
 	expect_file("f", data, LARGE);
-	/* It is as it should be. */
+	/* The file has the right layout already. */
 	cr_expect_not(adopt("f", a).is_changed);
 }
 
@@ -190,7 +190,7 @@ Test(adopt, leaves_what_is_written_meanwhile_to_whoever_writes_it)
 						.may_lose = true };
 			struct error err = ERROR_INIT;
 
-			/* Below a manifest it is nobody's file. */
+			/* A plain object below a manifest is not a file. */
 			if (to_plain && others[i].fn == write_plain)
 				continue;
 			if (to_plain)
@@ -208,7 +208,7 @@ Test(adopt, leaves_what_is_written_meanwhile_to_whoever_writes_it)
 		}
 }
 
-/* In a process of its own, with a store of its own; true: it came to its end. */
+/* Run in a child process with a store of its own; true: it was not killed. */
 static bool is_done_before(int killed_at, bool to_plain)
 {
 	struct object_store_config cfg = OBJECT_STORE_CONFIG_INIT;
@@ -257,7 +257,7 @@ static void kill_at_each(bool to_plain)
 		cr_assert_eq(ckpt_remove(store, "f", &err), 0);
 		cr_assert_eq(ckpt_gc(store, &gc, &err), 0);
 	}
-	/* Columns, manifest, removal of the other; before and behind each. */
+	/* At least before and after: the columns, the manifest, the removal of the plain object. */
 	cr_expect_geq(n, 5);
 }
 

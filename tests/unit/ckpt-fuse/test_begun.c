@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a successor knows of requests that a process had begun. */
+/* Tests what the next process knows of requests begun by an earlier one. */
 #include <criterion/criterion.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -44,7 +44,7 @@ Test(begun, is_known_to_a_successor_until_it_is_answered)
 	nodes_begin_change(&t, 6);
 	nodes_begin_change(&t, 7);
 	nodes_end_change(&t, 7);
-	/* It is no news to who began it. */
+	/* The process that began the request is not told so. */
 	cr_expect_not(nodes_was_begun(&t, 5));
 	restart();
 	cr_expect(nodes_was_begun(&t, 5));
@@ -67,7 +67,7 @@ Test(begun, stays_known_when_it_is_begun_again)
 	cr_expect(nodes_was_begun(&t, 5));
 }
 
-/* However often what is known is written anew. */
+/* A begun request stays known however often the journal is rewritten. */
 Test(begun, stays_known_while_many_others_come_and_go)
 {
 	const uint64_t first = 1000, last = 300000;
@@ -96,7 +96,7 @@ Test(begun, of_no_request_is_nothing)
 	nodes_end_change(&t, 0);
 }
 
-/* Each process leaves some that were answered in the moment of its end. */
+/* Each process leaves requests that were answered just before it ended. */
 Test(begun, makes_room_where_the_longest_dead_left_some)
 {
 	for (uint64_t life = 1; life <= 100; life++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The memory of a mount, and pieces of it that are used again. */
+/* Tests the memory of a mount, and the reuse of its pieces. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static void teardown(void)
 
 TestSuite(budget, .init = setup, .fini = teardown, .timeout = 60);
 
-/* A piece whose bytes were taken. */
+/* Take bytes from the budget and allocate a piece. */
 static void *take_piece(size_t size)
 {
 	void *data;
@@ -86,7 +86,7 @@ Test(budget, has_no_more_memory_than_it_may_with_what_it_keeps)
 	for (size_t i = 0; i < 6; i++)
 		give_piece(units[i], UNIT);
 	cr_expect_eq(b.spare_bytes, 6 * UNIT);
-	/* Two units are free, and these want four. */
+	/* Two units are free; these pieces take four. */
 	for (size_t i = 0; i < 8; i++) {
 		small[i] = take_piece(UNIT / 2);
 		cr_expect_leq(b.used + b.spare_bytes, b.most);
@@ -94,7 +94,7 @@ Test(budget, has_no_more_memory_than_it_may_with_what_it_keeps)
 	cr_expect_eq(b.n_spare, 4);
 	for (size_t i = 0; i < 8; i++)
 		give_piece(small[i], UNIT / 2);
-	/* What is kept goes to who fills all of it, and none is new. */
+	/* Spare pieces are reused for requests of the same size, without new ones. */
 	for (size_t i = 0; i < 4; i++)
 		units[i] = take_piece(UNIT);
 	for (size_t i = 0; i < 4; i++)

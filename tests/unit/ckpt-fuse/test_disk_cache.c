@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bytes that a node keeps: who gets which, and what makes room for others. */
+/* Tests which bytes the cache stores and returns, and what is removed to make room. */
 #include "ckpt-fuse/disk_cache.h"
 
 #include <criterion/criterion.h>
@@ -27,7 +27,7 @@ static void setup(void)
 	cr_assert_not_null(buf);
 }
 
-/* Calls fn for each file of the cache; gives how many there are. */
+/* Call fn for each file of the cache; returns their number. */
 static size_t each_entry(void (*fn)(int dir_fd, const char *name))
 {
 	DIR *d = opendir(dir);
@@ -49,7 +49,7 @@ static void remove_it(int dir_fd, const char *name)
 	cr_assert_eq(unlinkat(dir_fd, name, 0), 0);
 }
 
-/* As one that nobody opened for long. */
+/* Date the file as if it had not been used for long. */
 static void make_it_old(int dir_fd, const char *name)
 {
 	const struct timespec t[2] = { { .tv_sec = LONG_AGO },
@@ -58,7 +58,7 @@ static void make_it_old(int dir_fd, const char *name)
 	cr_assert_eq(utimensat(dir_fd, name, t, 0), 0);
 }
 
-/* A byte of the second chunk is another one, and the last ones are not there. */
+/* Change a byte of the second chunk, and cut off the last bytes. */
 static void damage_it(int dir_fd, const char *name)
 {
 	int fd = openat(dir_fd, name, O_RDWR | O_CLOEXEC);
@@ -106,7 +106,7 @@ static struct disk_cache_stats stats_of(struct disk_cache *c)
 	return s;
 }
 
-/* A busy machine may take the disk for a slow one, which is given nothing for a while. */
+/* Store bytes, retrying: on a busy machine the cache may take the disk for slow and pause. */
 static void keep(struct disk_cache *c, struct disk_cache_file *x, uint64_t off,
 		 size_t len)
 {
@@ -143,7 +143,8 @@ Test(disk_cache, has_what_an_earlier_mount_read)
 	cr_expect(has(x, 0, UNIT));
 	cr_expect(has(x, MIB, MIB));
 	cr_expect(has(x, 2 * UNIT, 1000));
-	/* Bytes that were not kept, or in part, and ranges that are no whole chunks. */
+	/* The cache lacks bytes that were not stored, or only partly, and ranges that are not whole
+	 * chunks. */
 	cr_expect_not(has(x, UNIT, UNIT));
 	cr_expect_not(has(x, UNIT - MIB, 2 * MIB));
 	cr_expect_not(has(x, 10, MIB));
@@ -167,7 +168,7 @@ Test(disk_cache, gives_no_wrong_byte)
 	cr_expect(has(x, 0, MIB));
 	cr_expect_not(has(x, MIB, MIB));
 	cr_expect_not(has(x, 2 * UNIT, 1000));
-	/* Bytes that are read instead mend the file. */
+	/* Bytes read from the store repair the file. */
 	keep(c, x, MIB, MIB);
 	keep(c, x, 2 * UNIT, 1000);
 	cr_expect(has(x, 0, SIZE));
@@ -219,7 +220,7 @@ Test(disk_cache, gives_up_what_was_unused_for_longest)
 	disk_cache_detach(x[0]);
 	(void)each_entry(make_it_old);
 	disk_cache_free(c);
-	/* All that is in use stays, and what would be too much is not kept. */
+	/* Files in use stay, and bytes beyond the budget are not stored. */
 	c = cache_of(16 * MIB, "s3://a");
 	x[0] = disk_cache_attach(c, f[0]);
 	cr_expect(has(x[0], 0, SIZE));
@@ -231,7 +232,7 @@ Test(disk_cache, gives_up_what_was_unused_for_longest)
 	disk_cache_detach(x[1]);
 	(void)each_entry(make_it_old);
 	disk_cache_free(c);
-	/* Nobody uses it now. */
+	/* The file is not in use now. */
 	c = cache_of(16 * MIB, "s3://a");
 	disk_cache_detach(x[2]);
 	x[2] = disk_cache_attach(c, f[2]);
@@ -258,7 +259,7 @@ static void add_blocks(int dir_fd, const char *name)
 	kept_on_disk += (uint64_t)st.st_blocks * 512;
 }
 
-/* Each mount that began with an empty folder would fill it alone. */
+/* Mounts share the budget; otherwise each mount that began with an empty folder would fill it. */
 Test(disk_cache, has_one_budget_for_all_mounts)
 {
 	struct disk_cache *c[2];

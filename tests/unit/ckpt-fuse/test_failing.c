@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A mount's threads and sockets that cannot begin, and manifests that do not fit. */
+/* Tests failures to start a mount's threads and sockets, and manifests that are too large. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ Test(ckpt_failing, jobs_end_the_threads_that_they_have)
 	}
 }
 
-/* A mount whose figures are told in a folder of its own. */
+/* A mount with its status socket in a temporary folder. */
 struct told_mount {
 	char dir[32];
 	struct ckpt_mount_config cfg;
@@ -63,7 +63,7 @@ static struct outlets_config tell_mount(struct told_mount *t)
 	return (struct outlets_config){ .mount = &t->mount, .path = "/mnt" };
 }
 
-/* Nobody listens at a socket that is left, and who finds it waits for an answer. */
+/* A client of a left-over socket would wait for an answer for ever. */
 Test(ckpt_failing, no_socket_is_left_where_nobody_answers)
 {
 	struct told_mount t;
@@ -88,7 +88,7 @@ Test(ckpt_failing, no_socket_is_left_where_nobody_answers)
 	cr_expect_eq(rmdir(t.dir), 0);
 }
 
-/* Instead of the mount's. */
+/* Replaces the function of the mount. */
 int __wrap_ckpt_mount_metrics(struct ckpt_mount *m, struct buf *ret);
 int __wrap_ckpt_mount_metrics(struct ckpt_mount *m, struct buf *ret)
 {
@@ -96,7 +96,7 @@ int __wrap_ckpt_mount_metrics(struct ckpt_mount *m, struct buf *ret)
 	return buf_puts(ret, "figure 1\n");
 }
 
-/* The pauses between tries take at least as long as they say, on any machine. */
+/* Holds on any machine: pauses between attempts are at least as long as stated. */
 Test(ckpt_failing, who_asks_while_descriptors_are_short_is_answered_later)
 {
 	struct told_mount t;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files, striped and plain: reads, names, and what replaces what. */
+/* Tests of striped and plain files: reading, names, replacing. */
 #include "ckpt_fixture.h"
 
 #include <criterion/criterion.h>
@@ -38,7 +38,7 @@ Test(files, of_every_size_come_back)
 					  6 * UNIT + MIB + 17 };
 	static const uint32_t columns[] = { 3, 64, 0, 1 };
 
-	/* A plain file has no columns; each striped one meets two of the four. */
+	/* Each striped size is tried with two of the four numbers of columns. */
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		bool is_striped = sizes[i] > UNIT;
 
@@ -99,7 +99,7 @@ Test(files, have_one_column_while_they_are_small)
 		     "more columns than units");
 }
 
-/* Ranges at random, in files of both kinds. */
+/* Read random ranges of a file. */
 static void read_at_random(const char *path, uint64_t size, int n)
 {
 	struct ckpt_file *f = open_file(path);
@@ -113,7 +113,7 @@ static void read_at_random(const char *path, uint64_t size, int n)
 
 		x = x * 6364136223846793005 + 1442695040888963407;
 		off = (x >> 16) % (size + 1);
-		if (i % 3 == 0) /* about an edge of a chunk */
+		if (i % 3 == 0) /* near the boundary of a chunk */
 			off = off / MIB * MIB + (x >> 7) % 3;
 		if (off > size)
 			off = size;
@@ -143,7 +143,7 @@ Test(files, are_read_by_any_range)
 	read_at_random("s", size, 80);
 	put("p", data, 3 * MIB + 77, 3);
 	read_at_random("p", 3 * MIB + 77, 100);
-	put_object("large", data, size); /* of another program */
+	put_object("large", data, size); /* written by another program */
 	read_at_random("large", size, 40);
 }
 
@@ -172,7 +172,7 @@ Test(files, have_nothing_behind_their_end)
 	}
 }
 
-/* Holes, several segments, and one that was cut: what a mount will write. */
+/* A file with holes and several segments, one of them truncated, like those of a mount. */
 Test(files, of_several_segments_have_zeros_between_them)
 {
 	struct manifest *a, *b, *m = NULL;
@@ -201,7 +201,7 @@ Test(files, of_several_segments_have_zeros_between_them)
 	memcpy(model + start, data + 99, 2 * UNIT + 3);
 	expect_file("c", model, size);
 
-	/* The last byte that is left lies within a chunk. */
+	/* Cut the file within a chunk. */
 	m->size = start + MIB + 17;
 	out.len = 0;
 	cr_assert_eq(manifest_encode(m, &out, &err), 0, "%s", err.msg);
@@ -274,7 +274,7 @@ Test(files, of_either_kind_replace_the_other)
 	expect_file("f", data + 1, UNIT + 1);
 	cr_expect_eq(put("f", data + 2, UNIT + 2, 0).generation, 2);
 	expect_file("f", data + 2, UNIT + 2);
-	/* Who had it open keeps what he has. */
+	/* A file that was open keeps its version. */
 	old = open_file("f");
 	put("f", data + 3, 50, 0);
 	cr_expect_not(is_object("f.bsm"));
@@ -304,7 +304,7 @@ Test(files, replace_one_that_is_damaged)
 	expect_file("f", data, UNIT + 1);
 }
 
-/* Of a newer program: it is not ours to replace. */
+/* A manifest of a newer version must not be replaced. */
 Test(files, do_not_replace_one_of_another_version)
 {
 	char head[96] = "BSEERCKP\4";
@@ -331,14 +331,14 @@ Test(files, are_gone_when_they_were_removed)
 	put("f", data, 5, 0);
 	cr_expect_eq(ckpt_remove(store, "f", &err), 0, "%s", err.msg);
 	expect_no_file("f");
-	/* A plain one that was hidden does not come back. */
+	/* A hidden plain object does not reappear. */
 	put("f", data, UNIT + 1, 0);
 	put_object("f", "plain", 5);
 	cr_expect_eq(ckpt_remove(store, "f", &err), 0, "%s", err.msg);
 	expect_no_file("f");
 }
 
-/* The plain object goes first: where it cannot, the striped file stays. */
+/* The plain object is removed first: if that fails, the striped file stays. */
 Test(files, are_removed_plain_object_first)
 {
 	struct error err = ERROR_INIT;
@@ -346,7 +346,7 @@ Test(files, are_removed_plain_object_first)
 
 	put("d/f", data, UNIT + 1, 0);
 	put_object("d/f", "plain", 5);
-	/* Removals of the manifest fail: it is a folder now. */
+	/* Make the manifest a folder, so that its removal fails. */
 	cr_assert_eq(unlink(manifest), 0);
 	cr_assert_eq(mkdir(manifest, 0755), 0);
 	(void)!ckpt_remove(store, "d/f", &err);
@@ -420,7 +420,7 @@ Test(files, listing_ends_when_whoever_is_told_wants_that)
 	cr_expect_eq(n, 1);
 }
 
-/* What each call says of a path. */
+/* Expect that all calls refuse the path with this error. */
 static void expect_refused(const char *path, int want)
 {
 	const struct ckpt_write_options o = { .size = 1, .attr.mode = 0644 };
@@ -478,7 +478,7 @@ Test(files, have_paths_that_a_file_can_have)
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		expect_refused(bad[i], -EINVAL);
-	/* Room for the manifest's name is needed. */
+	/* The manifest's name, which is longer, must fit too. */
 	for (; n < OBJECT_NAME_MAX - 3; n++)
 		longest[n] = n % 100 == 99 ? '/' : 'x';
 	longest[n] = '\0';
@@ -502,7 +502,7 @@ static int note_left_out(void *arg, const char *name, struct error *err)
 	return buf_printf(arg, "%s ", name);
 }
 
-/* As a local file ".." would be the folder above. */
+/* Names such as "..": as a local file it would be the parent folder. */
 Test(files, that_no_path_can_name_are_left_out_of_lists)
 {
 	static const char *const odd[] = { "d/..bsm", "d/...bsm", "d/x.bsm.bsm",
@@ -527,12 +527,12 @@ Test(files, that_no_path_can_name_are_left_out_of_lists)
 	for (size_t i = 0; i < 3; i++)
 		cr_expect_not_null(strstr(rest.data, odd[i]), "%s", odd[i]);
 	cr_expect_not_null(strstr(rest.data, "d/a.bsm "));
-	/* What is in the folder is not lost with it. */
+	/* The folder is not empty, so it is not removed. */
 	cr_assert_eq(ckpt_remove(store, "d/good", &err), 0);
 	cr_expect_eq(ckpt_folder_remove(store, "d", &err), -ENOTEMPTY);
 }
 
-/* A manifest may say that a file is larger than any disk. */
+/* Holes may make a file larger than any disk. */
 Test(files, keep_their_holes_when_they_are_copied_out)
 {
 	static const struct ckpt_progress quiet = { .fn = NULL };
@@ -570,7 +570,7 @@ Test(files, keep_their_holes_when_they_are_copied_out)
 	cr_expect_arr_eq(got, data + UNIT, MIB + 5);
 	cr_expect_eq(got[MIB + 5], 0);
 	ckpt_close(f);
-	/* Checked, though nowhere written: by what is stored alone. */
+	/* Check without writing: only stored bytes are read. */
 	f = open_file("c");
 	cr_expect_eq(ckpt_download(f, -1, 0, NULL, &err), 0, "%s", err.msg);
 	ckpt_close(f);
@@ -583,7 +583,7 @@ Test(files, that_are_larger_than_a_disk_are_not_begun_there)
 	char name[] = "/tmp/ckpt-room.XXXXXX";
 	AUTO_CLOSE int fd = mkostemp(name, O_CLOEXEC);
 	struct error err = ERROR_INIT;
-	const uint64_t n = 1u << 22; /* chunks of 16 MiB: 64 TiB */
+	const uint64_t n = 1u << 22; /* number of chunks of 16 MiB: 64 TiB */
 	struct manifest *m = NULL;
 	AUTO_BUF out = BUF_INIT;
 	struct ckpt_file *f;
@@ -635,17 +635,17 @@ Test(files, with_a_byte_that_is_another_are_not_read)
 
 	put("model.pt", data, 3 * UNIT + 100, 3);
 	damage("model.pt", 9, 4711, column);
-	/* All, some bytes of that chunk, the byte itself. */
+	/* Read the whole file, some bytes of the chunk, and the byte itself. */
 	expect_damaged("model.pt", 0, 3 * UNIT + 100, "chunk 9", column);
 	expect_damaged("model.pt", 10 * MIB - 1, 2, "chunk 9", "byte 9437184");
 	expect_damaged("model.pt", 9 * MIB + 4711, 1, "chunk 9", column);
-	/* Others are whole. */
+	/* Other chunks are not damaged. */
 	f = open_file("model.pt");
 	cr_expect_eq(ckpt_read(f, 9 * MIB - 1, &byte, 1, 0, NULL), 0);
 	cr_expect_eq(byte, data[9 * MIB - 1]);
 	cr_expect_eq(ckpt_read(f, 10 * MIB, &byte, 1, 0, NULL), 0);
 	ckpt_close(f);
-	damage("model.pt", 12, 99, column); /* the last byte of all */
+	damage("model.pt", 12, 99, column); /* the last byte of the file */
 	expect_damaged("model.pt", 3 * UNIT, 1, "chunk 12", column);
 }
 
@@ -665,7 +665,7 @@ Test(files, with_a_column_that_is_shorter_or_gone_are_not_read)
 	expect_damaged("f", 0, 1, "shorter", column);
 	cr_assert_eq(unlink(path), 0);
 	expect_damaged("f", 0, 1, "missing", column);
-	/* It is no damage when the file has other data now. */
+	/* A missing column of a replaced file is not reported as damage. */
 	f = open_file("f");
 	put("f", data, 2 * UNIT + 101, 1);
 	cr_expect_eq(ckpt_read(f, 0, got, 1, 0, &err), -ESTALE, "%s", err.msg);

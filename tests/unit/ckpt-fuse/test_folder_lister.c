@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists of folders, of which not all are made at the same time. */
+/* Tests the limit of folder lists at a time. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -14,11 +14,11 @@ static struct folder_lister lister;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static unsigned int n_begun;
-static unsigned int n_waits; /* for others to end */
-static bool is_held;         /* lists do not end */
+static unsigned int n_waits; /* threads that wait for a turn */
+static bool is_held;         /* running lists do not end */
 static bool is_failing;
 
-/* Linked with --wrap: who waits for a turn is counted. */
+/* Linked with --wrap: counts the threads that wait for a turn. */
 int __real_sem_wait(sem_t *s);
 int __wrap_sem_wait(sem_t *s);
 
@@ -33,7 +33,7 @@ int __wrap_sem_wait(sem_t *s)
 	return __real_sem_wait(s);
 }
 
-/* Linked with --wrap: threads of the mount that others have to do without. */
+/* Linked with --wrap: counts threads that wait, for which the mount starts others. */
 static atomic_uint n_away;
 void __wrap_session_begin_wait(void);
 void __wrap_session_end_wait(void);
@@ -48,7 +48,7 @@ void __wrap_session_end_wait(void)
 	atomic_fetch_sub(&n_away, 1);
 }
 
-/* Linked with --wrap: each folder of the store of this test has a file, a folder of its name, and
+/* Linked with --wrap: each folder of the test's store has a file, a folder of the same name, and
  * another folder. */
 int __wrap_ckpt_list(struct object_store *s, const char *folder,
 		     ckpt_list_fn *fn, void *arg, struct error *err);
@@ -129,7 +129,7 @@ static void *list_one(void *arg)
 	return arg;
 }
 
-/* A list has all names of its folder in memory. */
+/* The number of lists at a time is limited, since each holds all names of its folder. */
 Test(folder_lister, makes_only_so_many_lists_at_a_time)
 {
 	pthread_t threads[MANY];
@@ -142,7 +142,7 @@ Test(folder_lister, makes_only_so_many_lists_at_a_time)
 	while (n_begun + n_waits < MANY)
 		(void)pthread_cond_wait(&came, &lock);
 	cr_expect_eq(n_begun, LISTS_AT_ONCE);
-	/* The mount has threads in their place. */
+	/* The mount was told to start other threads. */
 	cr_expect_eq(n_away, MANY);
 	is_held = false;
 	(void)pthread_cond_broadcast(&came);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What nobody names is collected, and nothing else. */
+/* Tests that ckpt_gc() removes unnamed columns and nothing else. */
 #include "ckpt_fixture.h"
 
 #include <criterion/criterion.h>
@@ -34,7 +34,7 @@ static void expect_gc(uint64_t older_ms, bool dry_run, size_t segments,
 	cr_expect_eq(gc.bytes, bytes, "%zu bytes", (size_t)gc.bytes);
 }
 
-/* Nothing goes, and so many objects stay for a later one. */
+/* Expect that nothing is removed and so many objects wait for a later call. */
 static void expect_waiting(uint64_t older_ms, bool dry_run, size_t objects)
 {
 	struct ckpt_gc gc = collect(older_ms, dry_run);
@@ -75,10 +75,10 @@ static void remove_file(const char *path)
 
 /* ------------------------------------------------------- files that are renamed --- */
 
-/* Linked with --wrap: what happens while the manifests are listed. */
+/* Linked with --wrap: hooks that run while the manifests are listed. */
 static void (*before_list)(unsigned int n);
 static void (*after_list)(unsigned int n);
-static const char *unseen; /* by the first list, which was past it */
+static const char *unseen; /* name that the first list does not show */
 static unsigned int n_lists;
 
 struct list_call {
@@ -172,7 +172,7 @@ Test(gc, removes_nothing_while_files_are_renamed_without_end)
 
 /* ------------------------------------------------------------------------- ages --- */
 
-/* Whoever has it open to read, or goes on where it ended, has all of the time. */
+/* A reader of the file, or a writer that extends it, has all of the time. */
 Test(gc, counts_from_when_a_file_was_removed_and_not_from_when_it_was_written)
 {
 	struct ckpt_file *f;
@@ -217,13 +217,13 @@ Test(gc, counts_anew_when_a_file_was_named_meanwhile)
 	cr_expect_eq(n_columns(), 2);
 }
 
-/* Whoever goes on behind a file that was removed names it again by a commit that comes late. */
+/* A late commit names a removed file's columns again. */
 static void name_again(unsigned int n)
 {
 	AUTO_FREE char *manifest = local("f.bsm");
 	AUTO_FREE char *away = local(".bootseer/away");
 
-	/* The two lists that decide are over. */
+	/* The two lists that decide have ended. */
 	if (n == 1)
 		cr_assert_eq(rename(away, manifest), 0);
 }
@@ -251,7 +251,7 @@ static void rename_in_the_end(unsigned int n)
 		rename_each_time(n - 2);
 }
 
-/* Its columns are there, and nobody names them; `mark` is the name of theirs. */
+/* Make columns that no manifest names; `mark` is the name of their mark. */
 static void make_unnamed(char mark[COLUMN_NAME_MAX])
 {
 	struct manifest *m;
@@ -263,7 +263,7 @@ static void make_unnamed(char mark[COLUMN_NAME_MAX])
 	remove_file("gone");
 }
 
-/* What cannot be known is not refused to those who name it. */
+/* If it is unknown which segments are needed, gc lets writers name all of them. */
 Test(gc, takes_back_that_it_is_going_to_remove)
 {
 	struct ckpt_gc gc = { .older_ms = HOUR_MS };
@@ -284,7 +284,7 @@ Test(gc, takes_back_that_it_is_going_to_remove)
 	cr_expect_eq(n_columns(), 4);
 }
 
-/* A killed one had said that it removes them. */
+/* A killed gc had written into the mark that it removes the columns. */
 Test(gc, goes_on_where_a_killed_one_was)
 {
 	char mark[COLUMN_NAME_MAX];
@@ -303,12 +303,12 @@ Test(gc, believes_no_mark_that_is_older_than_what_it_marks)
 	make_unnamed(mark);
 	put_object(mark, "", 0);
 	make_old(mark);
-	/* An hour ago all is old. */
+	/* All is older than a millisecond. */
 	expect_gc(1, false, 0, 0, 0);
 	cr_expect_eq(n_columns(), 2);
 }
 
-/* It was killed when only the mark was left. */
+/* gc was killed when only the mark was left. */
 Test(gc, removes_marks_of_what_is_gone)
 {
 	static const char mark[] =
@@ -326,7 +326,7 @@ Test(gc, that_nobody_names_are_collected)
 	expect_gc(0, false, 0, 0, 0);
 	put("keep", data, 2 * UNIT + 1, 3);
 	put("f", data, 3 * UNIT, 3);
-	put("f", data, UNIT + 1, 2); /* three columns are nobody's */
+	put("f", data, UNIT + 1, 2); /* three columns are unnamed now */
 	cr_assert_eq(n_columns(), 8);
 	expect_gc(HOUR_MS, false, 0, 0, 0);
 	make_columns_old();
@@ -344,7 +344,7 @@ Test(gc, that_nobody_names_are_collected)
 	expect_file("f", data, UNIT + 1);
 }
 
-/* A store's clock may be of seconds, and its times later than what it says it is. */
+/* A store's times may be in whole seconds, and later than its clock. */
 Test(gc, of_age_zero_is_of_whatever_age)
 {
 	struct error err = ERROR_INIT;
@@ -357,7 +357,7 @@ Test(gc, of_age_zero_is_of_whatever_age)
 	cr_expect_eq(n_columns(), 0);
 }
 
-/* A segment is as old as its youngest column: the others are still written. */
+/* A segment is as old as its youngest column: the file is still being written. */
 Test(gc, that_are_being_written_are_not_collected)
 {
 	struct error err = ERROR_INIT;
@@ -399,7 +399,7 @@ Test(gc, are_not_collected_while_a_manifest_cannot_be_read)
 	expect_gc(0, false, 1, 2, UNIT + 1);
 }
 
-/* Each takes minutes of a large store. */
+/* A list takes minutes in a large store. */
 Test(gc, lists_no_more_often_than_it_has_to)
 {
 	char mark[COLUMN_NAME_MAX];
@@ -409,7 +409,7 @@ Test(gc, lists_no_more_often_than_it_has_to)
 	make_old("f");
 	make_unnamed(mark);
 	make_columns_old();
-	/* What is hidden goes, what is unnamed is marked. */
+	/* The hidden object is removed, the unnamed columns are marked. */
 	expect_gc(HOUR_MS, false, 0, 1, 0);
 	cr_expect_eq(n_lists, 2);
 	make_columns_old();

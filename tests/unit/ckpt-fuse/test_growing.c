@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files whose size is not known when they are begun, that go on, that are renamed. */
+/* Tests of files of unknown size: written, extended, renamed. */
 #include "ckpt_fixture.h"
 
 #include <criterion/criterion.h>
@@ -79,7 +79,7 @@ Test(growing, files_are_written_in_any_order_and_again)
 	cr_expect_eq(ckpt_writer_stored(w, 6), 0);
 	cr_expect_eq(commit(w, "f", 6 * UNIT), 0);
 	expect_file("f", data, 6 * UNIT);
-	/* Two units of it are others, in a segment of their own. */
+	/* Change two units, which go to a segment of their own. */
 	f = open_file("f");
 	ckpt_writer_free(w);
 	w = begin_growing("f", f);
@@ -108,7 +108,7 @@ Test(growing, files_have_holes_where_nothing_was_written)
 	expect_file("f", want, 5 * UNIT - 3);
 }
 
-/* Bytes of the whole heap; under a sanitizer they tell nothing. */
+/* Bytes of the heap; meaningless under a sanitizer. */
 static size_t heap_bytes(void)
 {
 	const struct mallinfo2 m = mallinfo2();
@@ -128,7 +128,7 @@ Test(growing, files_of_holes_take_no_memory_for_them)
 	before = heap_bytes();
 	add(w, far, data, UNIT);
 	cr_expect_lt(heap_bytes(), before + MIB);
-	/* Bytes that were cut are a hole when the file grows again. */
+	/* Cut bytes are a hole if the file grows again. */
 	add(w, far + 1, data, UNIT);
 	ckpt_writer_cut(w, far + 1);
 	add(w, far + 2, data, UNIT);
@@ -187,7 +187,7 @@ Test(growing, files_go_on_behind_whole_units_of_what_is_there)
 	f = open_file("f");
 	cr_expect_eq(ckpt_file_stat(f)->n_segments, 2);
 	cr_expect_eq(ckpt_file_stat(f)->generation, 2);
-	/* And shorter than it was, in the middle of a segment. */
+	/* Shorten the file to the middle of a segment. */
 	cr_expect_eq(put_growing("f", UNIT, UNIT + 1, f, 1), 0);
 	ckpt_close(f);
 	expect_file("f", data, UNIT + 1);
@@ -197,7 +197,7 @@ Test(growing, files_go_on_behind_whole_units_of_what_is_there)
 	expect_file("f", data, UNIT);
 }
 
-/* Another node has removed the file meanwhile. */
+/* Another node removes the file. */
 Test(growing,
      files_that_were_removed_go_on_while_gc_has_not_taken_what_was_there)
 {
@@ -218,7 +218,7 @@ Test(growing,
 	ckpt_close(f);
 }
 
-/* gc says so before it removes what nobody named for a day. */
+/* gc has written into the mark that it removes columns which were unnamed for a day. */
 Test(growing, files_do_not_go_on_behind_what_is_about_to_be_removed)
 {
 	struct error err = ERROR_INIT;
@@ -234,7 +234,7 @@ Test(growing, files_do_not_go_on_behind_what_is_about_to_be_removed)
 	put_object(mark, "removed\n", 8);
 	cr_expect_eq(put_growing("f", 3 * UNIT, 5 * UNIT + 9, f, 4), -ESTALE);
 	expect_no_file("f");
-	/* Found unnamed, and no more: it is named again, and counts anew. */
+	/* With only an empty mark, the columns can be named again, and the mark is removed. */
 	put_object(mark, "", 0);
 	cr_expect_eq(put_growing("f", 3 * UNIT, 5 * UNIT + 9, f, 4), 0);
 	expect_file("f", data, 5 * UNIT + 9);
@@ -243,7 +243,7 @@ Test(growing, files_do_not_go_on_behind_what_is_about_to_be_removed)
 	ckpt_close(f);
 }
 
-/* Where nothing is compared: another has replaced it. */
+/* Nothing is compared; another writer has replaced the file. */
 Test(growing, files_that_were_replaced_do_not_go_on_behind_what_is_gone)
 {
 	struct ckpt_gc gc = { .older_ms = 0 };
@@ -394,7 +394,7 @@ Test(growing, folders_are_there_without_files)
 
 	cr_expect_eq(ckpt_is_folder(store, "d", &err), 0);
 	cr_expect_eq(ckpt_folder_make(store, "d", &err), 0);
-	/* Of several nodes that make it one does. */
+	/* Only one of several nodes makes the folder. */
 	cr_expect_eq(ckpt_folder_make(store, "d", &err), -EEXIST);
 	cr_expect_eq(ckpt_is_folder(store, "d", &err), 1);
 	cr_expect_eq(entries("d"), 0);

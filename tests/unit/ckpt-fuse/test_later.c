@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a successor is told of files that were closed and are on their way. */
+/* Tests what the next process learns of files closed but not stored yet. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <semaphore.h>
@@ -16,8 +16,8 @@
 
 TestSuite(later, .timeout = 120);
 
-/* Of two commits of one node the first to settle stays between its two locks, the node's
- * and the list's, until the second has settled, too. */
+/* Two commits of one node end together: the first to settle stays between releasing the node's lock
+ * and taking the list's, until the second has settled too. */
 static sem_t first_is_between, second_has_settled;
 static atomic_uint n_commits, n_settled;
 static _Thread_local pthread_mutex_t *stays_after; /* the next unlock of it */
@@ -33,10 +33,10 @@ static void await(sem_t *s)
 		rc = sem_timedwait(s, &until);
 	while (rc < 0 && errno == EINTR);
 	if (rc < 0)
-		abort(); /* threads of the mount have no test to fail */
+		abort(); /* threads of the mount cannot fail the test */
 }
 
-/* Of a test: each commit, the first one is 0. */
+/* Hook of a test, called with the number of each commit, from 0. */
 static void (*at_commit)(unsigned int n);
 
 int __wrap_writing_commit(struct writing *w, struct error *err);
@@ -58,7 +58,7 @@ bool __wrap_writing_is_pending(struct writing *w)
 	return false;
 }
 
-/* The last that is done with the node's lock. */
+/* The last call with the node's lock held. */
 static void writer_end(struct ckpt_node *n)
 {
 	n->n_writers--;
@@ -103,14 +103,14 @@ Test(later, has_no_file_lost_whose_closes_ended_together)
 	cr_assert(later_commit(l, n));
 	cr_assert(later_commit(l, n));
 	(void)pthread_mutex_unlock(&n->lock);
-	/* They may have been before we come to wait. */
+	/* The commits may have ended before this wait. */
 	(void)nodes_wait_commits(&t, n, true);
 	cr_expect_eq(n_settled, 2);
 	cr_expect_not(n->is_staged);
 	node_put(n);
 	later_free(l);
 	nodes_fini(&t);
-	/* As a successor reads it, for which what was staged is lost. */
+	/* Read the journal like the next process, for which staged files are lost. */
 	cr_assert_eq(nodes_init(&t, journal, &err), 0, "%s", err.msg);
 	cr_expect_eq(t.n_lost, 0);
 	nodes_fini(&t);
@@ -176,7 +176,7 @@ Test(later, is_waited_for_as_far_as_it_was_closed_before)
 	nodes_fini(&t);
 }
 
-/* More than the threads that commit. */
+/* More files than threads that commit. */
 #define MANY 16u
 
 static sem_t may_commit;
@@ -187,7 +187,7 @@ static void waits_to_commit(unsigned int n)
 	await(&may_commit);
 }
 
-/* A program that removes its temporary files would else store them first. */
+/* A removal does not wait for the commit: programs remove temporary files. */
 Test(later, is_not_waited_for_by_a_removal_before_its_turn)
 {
 	struct error err = ERROR_INIT;
@@ -214,7 +214,7 @@ Test(later, is_not_waited_for_by_a_removal_before_its_turn)
 	cr_expect_eq(nodes_count_late(&t, n[MANY - 1]), 1);
 	for (size_t i = 0; i < MANY; i++)
 		(void)sem_post(&may_commit);
-	/* The file may have been stored by now. */
+	/* The file may be stored by now. */
 	(void)nodes_wait_commits(&t, n[MANY - 1], true);
 	cr_expect_eq(nodes_count_late(&t, n[MANY - 1]), 0);
 	(void)nodes_wait_commits(&t, NULL, true);

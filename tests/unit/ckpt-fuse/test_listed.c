@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What lists told, and for how long it is believed. */
+/* Tests which names of lists are cached, and for how long. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 static struct listed *t;
 static bool is_out_of_memory;
 
-/* Linked with --wrap: the allocations of ckpt-fuse/ come here. */
+/* Linked with --wrap: all allocations of ckpt-fuse/ call this. */
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 
@@ -80,7 +80,7 @@ Test(listed, tells_what_a_list_told_for_a_second)
 	cr_expect_eq(e.stat.attr.mtime_ns, 5 * NS_PER_MS);
 	cr_expect_eq(e.asked_ns, NOW);
 	cr_expect_not(is_known("d", "a", NOW + LISTED_VALID_NS));
-	/* Each as old as its page. */
+	/* The age of a name is that of its page of the list. */
 	cr_assert(listed_find(t, "d", "b", NOW + LISTED_VALID_NS, &e));
 	cr_expect(e.is_folder);
 	cr_expect_not(is_known("d", "c", NOW));
@@ -113,7 +113,7 @@ Test(listed, what_this_mount_changed_is_not_believed)
 	cr_expect(is_known("", "x", NOW));
 	cr_expect(is_known("other", "y", NOW));
 
-	/* Nor what a list said that began before. */
+	/* Names of a list that began before the change are not cached. */
 	l = listed_begin(t, "d");
 	add(l, "x", false, 7, NOW);
 	listed_change(t, "d/new");
@@ -137,7 +137,7 @@ Test(listed, a_list_that_failed_is_not_believed)
 	cr_expect_not(is_known("d", "x", NOW));
 }
 
-/* Somebody looks for a name, which is there, and was in no list. */
+/* Look up an existing name that is in no cached list; returns whether a list is wanted. */
 static bool ask(int64_t now_ns)
 {
 	if (listed_is_wanted(t, "d", now_ns))
@@ -156,14 +156,14 @@ static bool is_wanted_within(unsigned int n, int64_t now_ns)
 
 Test(listed, many_questions_ask_for_a_list_and_few_do_not)
 {
-	/* A name now and then does not. */
+	/* Rare look-ups do not cause a list. */
 	for (int i = 0; i < 100; i++)
 		cr_expect_not(ask(NOW + i * LISTED_VALID_NS));
-	/* Nor do names that are not there. */
+	/* Look-ups of missing names do not either. */
 	for (int i = 0; i < 100; i++)
 		cr_expect_not(listed_is_wanted(t, "d", NOW));
 	cr_assert(is_wanted_within(4, NOW + 200 * NS_PER_S));
-	/* One at a time makes it. */
+	/* Only one caller at a time makes the list. */
 	cr_expect_not(is_wanted_within(100, NOW + 200 * NS_PER_S));
 	listed_end(t, listed_begin(t, "d"), 0, NOW + 200 * NS_PER_S);
 	cr_expect(is_wanted_within(4, NOW + 200 * NS_PER_S));
@@ -230,6 +230,6 @@ Test(listed, may_be_tried_again_when_memory_was_short_as_it_began)
 	cr_expect_null(listed_begin(t, "d"));
 	is_out_of_memory = false;
 	cr_expect_eq(n_asked_until_wanted(), n);
-	/* Another is not begun while one is. */
+	/* No second list begins while one runs. */
 	cr_expect_eq(n_asked_until_wanted(), 0);
 }

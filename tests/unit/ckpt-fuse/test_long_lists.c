@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a list of very many names takes.  Under a sanitizer the heap tells nothing. */
+/* Tests the memory of a list of very many names; the heap's size is meaningless under a
+ * sanitizer. */
 #include <criterion/criterion.h>
 #include <malloc.h>
 #include <stdio.h>

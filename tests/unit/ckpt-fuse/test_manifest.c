@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The bytes of a manifest, and where it says that chunks are. */
+/* Tests the format of manifests, and the places of chunks. */
 #include "ckpt-fuse/manifest.h"
 
 #include <criterion/criterion.h>
@@ -15,7 +15,7 @@
 
 TestSuite(manifest, .timeout = 120);
 
-/* docs/formats/checkpoint.md by hand, its checksum by another program. */
+/* Made by hand from docs/formats/checkpoint.md, with a checksum of another program. */
 static const uint8_t golden[] = {
 	0x42, 0x53, 0x45, 0x45, 0x52, 0x43, 0x4b, 0x50, 0x01, 0x00, 0x00, 0x00,
 	0x00, 0x10, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00,
@@ -44,7 +44,7 @@ static const uint8_t golden[] = {
 
 static void *copy(const void *data, size_t len)
 {
-	/* Exactly so long: a sanitizer sees who reads behind it. */
+	/* Allocate exactly so many bytes, so that a sanitizer finds reads beyond them. */
 	void *p = malloc(len ? len : 1);
 
 	cr_assert_not_null(p);
@@ -52,7 +52,7 @@ static void *copy(const void *data, size_t len)
 	return p;
 }
 
-/* Make checksum and length right again. */
+/* Correct the checksum and the length. */
 static void seal(uint8_t *p, size_t len)
 {
 	put_le32(p + len - FOOTER, crc32c(0, p, len - FOOTER));
@@ -264,7 +264,7 @@ Test(manifest, what_was_encoded_comes_back)
 
 struct rule {
 	const char *what;
-	size_t at, bytes; /* of the golden manifest */
+	size_t at, bytes; /* place in the golden manifest */
 	uint64_t value;
 	int rc;
 };
@@ -357,7 +357,7 @@ Test(manifest, each_rule_is_checked_though_the_checksum_is_right)
 	}
 }
 
-/* Version 3: pieces of segments, wherever in their columns. */
+/* Version 3 has pieces of segments at any place in their columns. */
 Test(manifest, has_segments_that_begin_behind_others_in_their_columns)
 {
 	uint8_t *p = copy(golden, sizeof(golden));
@@ -372,7 +372,7 @@ Test(manifest, has_segments_that_begin_behind_others_in_their_columns)
 	cr_assert_eq(decode(p, sizeof(golden), &m), 0);
 	cr_expect_eq(m->segments[0].place, 0);
 	cr_expect_eq(m->segments[1].place, 5);
-	/* As the sixth unit of its columns. */
+	/* The segment begins with the sixth unit of its columns. */
 	at = chunk_place(m, &m->segments[1], 0);
 	cr_expect_eq(at.column,
 		     (5 + m->segments[1].rotation) % m->segments[1].columns);
@@ -388,7 +388,7 @@ Test(manifest, has_segments_that_begin_behind_others_in_their_columns)
 	cr_assert_eq(manifest_same_segments(m, &same, NULL), 0);
 	cr_expect_eq(same[1], 0);
 	manifest_free(m);
-	/* So far behind that nothing can be there. */
+	/* The place is too far behind to exist. */
 	put_le(p + SEG(1) + 40, 8, UINT64_MAX);
 	seal(p, sizeof(golden));
 	cr_expect_eq(decode(p, sizeof(golden), &m), -EBADMSG);
@@ -452,7 +452,7 @@ Test(manifest, the_footer_is_checked)
 	}
 }
 
-/* One segment of `n` chunks, and its bytes; NULL when it is not encoded. */
+/* Encode a manifest with a segment of `n` chunks; NULL: refused. */
 static uint8_t *of_chunks(uint64_t n, uint64_t *ret_len)
 {
 	uint64_t len = HEADER + SEGMENT + 4 * n + FOOTER;
@@ -515,7 +515,7 @@ Test(manifest, an_empty_file_has_no_segment)
 
 /* ------------------------------------------------------------------ the places --- */
 
-/* Where each chunk is, said in another way: units are dealt out to the columns. */
+/* Check the place of each chunk by dealing the units out to the columns. */
 static void check_places(const struct manifest *m, const struct ckpt_segment *s)
 {
 	uint64_t filled[COLUMNS_MAX] = { 0 }, sum = 0, at = 0;
@@ -546,7 +546,7 @@ static void check_places(const struct manifest *m, const struct ckpt_segment *s)
 	cr_assert_eq(sum, s->length);
 }
 
-/* Whoever reads it has some of them in memory. */
+/* Large units are refused, because a reader holds several in memory. */
 Test(manifest, of_units_that_are_too_large_is_refused)
 {
 	for (uint32_t chunks = 4; chunks <= 5; chunks++) {
@@ -633,7 +633,7 @@ Test(manifest, places_of_the_largest_segments_do_not_wrap)
 	}
 }
 
-/* Against a walk over all of them. */
+/* Compare with a linear search. */
 Test(manifest, finds_the_segment_of_a_byte_or_the_next)
 {
 	for (int i = 0; i < 200; i++) {
@@ -647,7 +647,7 @@ Test(manifest, finds_the_segment_of_a_byte_or_the_next)
 			size_t want = 0;
 
 			if (k < 40 && m->n_segments) {
-				/* At an edge. */
+				/* at the boundary of a segment */
 				const struct ckpt_segment *s =
 					&m->segments[random_below(
 						m->n_segments)];
@@ -770,7 +770,7 @@ Test(manifest, marks_of_segments_have_names_of_their_own)
 	cr_expect_eq(id[0], 0x5a);
 }
 
-/* Each byte of a right name is needed. */
+/* Change each byte of a valid name. */
 Test(manifest, a_name_with_another_byte_is_no_column_or_another_one)
 {
 	char right[COLUMN_NAME_MAX], again[COLUMN_NAME_MAX];
@@ -791,7 +791,7 @@ Test(manifest, a_name_with_another_byte_is_no_column_or_another_one)
 		}
 }
 
-/* As a forged one says: 64 KiB of the file, and more than a million chunks. */
+/* A forged manifest: a file of 64 KiB with more than a million chunks. */
 Test(manifest, has_no_table_for_what_is_behind_the_end)
 {
 	const uint64_t n = 1u << 20;

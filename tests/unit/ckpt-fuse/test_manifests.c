@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Many striped files are asked for side by side, and what is told of them is kept. */
+/* Tests that the manifests of many files are read in parallel and their attributes cached. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +14,8 @@
 static struct listed *t;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
-static unsigned int n_wanted; /* questions that wait for one another */
+/* parallel requests that must have begun before any is answered */
+static unsigned int n_wanted;
 static unsigned int n_asked;
 static bool is_missing;
 
@@ -51,7 +52,7 @@ static void teardown(void)
 
 TestSuite(manifests, .init = setup, .fini = teardown, .timeout = 60);
 
-/* Names f00, f01, ..; each is as old as the list of it. */
+/* Cache a list of names f00, f01, ... as of `asked_ns`. */
 static void list_files(const char *folder, int64_t asked_ns)
 {
 	struct listed_list *l = listed_begin(t, folder);
@@ -73,11 +74,11 @@ static bool has_stat(const char *folder, const char *name)
 {
 	struct listed_name e;
 
-	/* The list is of now, or of a moment to come: it is young. */
+	/* The list is young: its time is now or in the future. */
 	return listed_find(t, folder, name, clock_now_ns(), &e) && e.has_stat;
 }
 
-/* Lists of a test are not to grow old, however slow the machine is. */
+/* A time in the future, so that a list stays young on slow machines. */
 static int64_t later(void)
 {
 	return clock_now_ns() + 3600 * NS_PER_S;
@@ -88,7 +89,7 @@ Test(manifests, are_asked_for_side_by_side)
 	struct listed_name e;
 
 	list_files("d", later());
-	/* One after the other they would wait for ever. */
+	/* Sequential requests would never be answered. */
 	n_wanted = THREADS;
 	manifests_ask(NULL, t, "d", "f10", 20);
 	cr_expect_eq(n_asked, 20);
@@ -149,7 +150,7 @@ Test(manifests, are_asked_for_at_most_twice_as_many_as_are_looked_up)
 	for (unsigned int i = 0; i < 20; i++) {
 		size_t next = listed_n_striped(t, "d");
 
-		/* All that were asked for before were looked up. */
+		/* At most twice as many are read as were looked up. */
 		cr_expect_leq(next, 2 * n + 4);
 		n += next;
 		most = next;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which node is which file, here and in a successor. */
+/* Tests which node belongs to which file, in this process and the next. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static void teardown(void)
 
 TestSuite(nodes, .init = setup, .fini = teardown, .timeout = 60);
 
-/* As the kernel has it after a lookup. */
+/* Make a node with one look-up of the kernel; returns its id. */
 static uint64_t look_up(uint64_t parent, const char *name, bool is_folder)
 {
 	struct ckpt_node *p = node_get(&t, parent), *n;
@@ -103,7 +103,7 @@ Test(nodes, folders_have_their_times_in_a_successor)
 	of_root = change(NODE_ROOT);
 	of_d = change(d);
 	cr_expect_neq(of_root, 0);
-	/* The second journal is written anew, of what is known then. */
+	/* The second restart reads a rewritten journal. */
 	for (unsigned int i = 0; i < 2; i++) {
 		restart();
 		cr_expect_eq(time_of(NODE_ROOT), of_root);
@@ -180,7 +180,7 @@ Test(nodes, are_known_to_a_successor)
 	expect_path(moved, "d/there");
 	expect_none(gone);
 	cr_expect_neq(look_up(d, "g", false), g);
-	/* New ids are none that were given before. */
+	/* New ids were never used before. */
 	cr_expect_gt(look_up(d, "new", false), moved);
 	restart();
 	expect_path(moved, "d/there");
@@ -195,10 +195,10 @@ static void expect_kept(uint64_t id, uint64_t version)
 	cr_assert(n);
 	cr_expect_eq(n->read_version, version);
 	cr_expect_eq(n->is_kept, version != 0);
-	/* The kernel is to be told the size of no other version. */
+	/* The kernel is given only the size of this version. */
 	if (version > 1)
 		cr_expect_eq(n->readers_size, READ_SIZE);
-	/* Of its readers nobody can tell when they are gone. */
+	/* The end of the previous process's readers is unknown, so their version stays noted. */
 	node_set_read_version(n, 1, 1);
 	cr_expect_eq(n->read_version, version ? version : 1);
 	node_put(n);
@@ -225,7 +225,7 @@ Test(nodes, are_known_to_a_successor_by_the_version_that_is_read)
 	restart();
 	expect_kept(read, UINT64_MAX);
 	expect_kept(closed, 0);
-	restart(); /* what was written down anew */
+	restart(); /* reads the rewritten journal */
 	expect_kept(read, UINT64_MAX);
 	expect_kept(closed, 1);
 }
@@ -238,7 +238,7 @@ Test(nodes, are_not_known_by_half_a_name)
 	int n = snprintf(record, sizeof(record), "A%llx %s",
 			 (unsigned long long)there, half);
 
-	/* Killed within the write; and once more, within the one behind it. */
+	/* The process is killed within a write of a record, twice. */
 	for (int i = 0; i < 2; i++) {
 		cr_assert_eq(pwrite(journal, record, (size_t)n,
 				    (off_t)t.journal_len),
@@ -266,7 +266,7 @@ Test(nodes, are_written_down_in_bounded_memory)
 	cr_expect_eq(HASH_CNT(by_id, t.by_id), 2);
 }
 
-/* As one is that was written for months. */
+/* Make the journal as long as after months. */
 static void grow_old(void)
 {
 	t.journal_len = UINT64_C(3) << 30;
@@ -286,7 +286,7 @@ Test(nodes, are_known_to_a_successor_however_long_the_mount_was_there)
 	expect_path(kept, "kept");
 }
 
-/* For a while there is no memory for what a successor is to know. */
+/* For a while there is no memory for the journal's records. */
 Test(nodes, have_their_own_names_in_a_successor_where_memory_was_short)
 {
 	const uint64_t was_a = look_up(NODE_ROOT, "a", false);
@@ -317,13 +317,13 @@ Test(nodes, never_get_an_id_that_the_kernel_has_of_one_that_is_not_known)
 
 	grow_old();
 	b = look_up(NODE_ROOT, "b", false);
-	restart(); /* that is too much to be read */
+	restart(); /* the journal is too long to be read */
 	expect_none(a);
 	expect_none(b);
 	cr_expect_gt(look_up(NODE_ROOT, "c", false), b);
 }
 
-/* As a store says it, which may take all the room that an error has. */
+/* The store's message may fill the whole room of an error. */
 Test(nodes, say_all_of_why_they_were_lost)
 {
 	char why[ERROR_MSG_MAX];
@@ -333,7 +333,7 @@ Test(nodes, say_all_of_why_they_were_lost)
 	uint64_t id = look_up(NODE_ROOT, "lost", false);
 
 	memset(why, 'x', sizeof(why) - 2);
-	/* Cut in the middle of a character. */
+	/* The message is cut within a character. */
 	why[sizeof(why) - 2] = '\xc3';
 	why[sizeof(why) - 1] = '\0';
 	memcpy(why, "line\n", 5);
@@ -346,7 +346,7 @@ Test(nodes, say_all_of_why_they_were_lost)
 	why[sizeof(why) - 2] = '\0';
 	cr_assert_gt(text.len, strlen(why));
 	cr_expect_str_eq(text.data + text.len - strlen(why), why);
-	/* Where it does not fit, what is to be done does. */
+	/* A message that is too long still has the advice. */
 	cr_expect_eq(node_loss(n, &err), -EIO);
 	cr_expect(strstr(err.msg, "remove or replace the file"));
 	node_forget_loss(n);

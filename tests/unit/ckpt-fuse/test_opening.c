@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an open gives in a mount whose names change under it. */
+/* Tests which file an open gets if names change at the same time. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ static void put(const char *text)
 		     0, "%s", err.msg);
 }
 
-/* As the kernel has it after a lookup. */
+/* Make a node with one look-up of the kernel. */
 static struct ckpt_node *look_up(void)
 {
 	struct ckpt_node *n = node_make(m->nodes.root, "f", false);
@@ -79,7 +79,7 @@ static void end(struct ckpt_node *n, struct handle *h)
 	node_put(n);
 }
 
-/* The kernel looks a name up once more for ESTALE; of the second one it tells programs. */
+/* After ESTALE the kernel looks a name up once more; a second ESTALE reaches the program. */
 Test(opening, of_a_name_that_is_anothers_by_then_has_what_that_is)
 {
 	struct error err = ERROR_INIT;

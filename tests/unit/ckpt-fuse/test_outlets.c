@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A mount's figures over HTTP, and the mount's end. */
+/* Tests a mount's figures over HTTP, and the end of the mount. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
@@ -16,7 +16,7 @@ TestSuite(outlets, .timeout = 120);
 
 static sem_t asked, may_go_on;
 
-/* Instead of the mount's. */
+/* Replaces the function of the mount. */
 int __wrap_ckpt_mount_metrics(struct ckpt_mount *m, struct buf *ret);
 int __wrap_ckpt_mount_metrics(struct ckpt_mount *m, struct buf *ret)
 {
@@ -27,12 +27,12 @@ int __wrap_ckpt_mount_metrics(struct ckpt_mount *m, struct buf *ret)
 	return buf_puts(ret, "figure 1\n");
 }
 
-/* The figures come when the mount's end waits for them. */
+/* The figures arrive when the mount's end waits for them. */
 void __real_pool_free(struct pool *p);
 void __wrap_pool_free(struct pool *p);
 void __wrap_pool_free(struct pool *p)
 {
-	/* lld wraps also the calls of pool.c itself, which frees none. */
+	/* lld also wraps the calls within pool.c, with NULL. */
 	if (p)
 		(void)sem_post(&may_go_on);
 	__real_pool_free(p);
@@ -65,7 +65,7 @@ Test(outlets, end_while_figures_are_summed_up)
 	while (sem_wait(&asked) < 0)
 		;
 	outlets_free(o);
-	/* Nobody was answered. */
+	/* The client got no answer. */
 	cr_expect_leq(recv(fd, &byte, 1, 0), 0);
 	(void)close(fd);
 	cr_expect_eq(rmdir(dir), 0);

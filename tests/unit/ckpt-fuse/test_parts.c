@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files that several write. */
+/* Tests of files written by several processes. */
 #include "ckpt_fixture.h"
 
 #include <criterion/criterion.h>
@@ -16,7 +16,7 @@ TestSuite(parts, .init = ckpt_setup, .fini = ckpt_teardown, .timeout = 240);
 
 static const uint32_t whole[N_UNITS] = { UNIT, UNIT, UNIT, UNIT, UNIT, 1000 };
 
-/* The part of a writer that has every n-th unit from `first` on. */
+/* Make the part of a writer that has every `step`-th unit from `first` on. */
 static void write_part(unsigned int first, unsigned int step, struct buf *ret)
 {
 	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN };
@@ -70,14 +70,14 @@ Test(parts, are_one_file_when_they_are_committed_and_not_before)
 
 	write_part(0, 2, &parts[0]);
 	write_part(1, 2, &parts[1]);
-	write_part(N_UNITS, 1, &parts[2]); /* who has nothing to write */
+	write_part(N_UNITS, 1, &parts[2]); /* a part without units */
 	expect_no_file("f");
 	cr_assert_eq(commit(parts, 3, whole, &err), 0, "%s", err.msg);
 	expect_file("f", data, FILE_SIZE);
 	cr_assert_eq(ckpt_stat(store, "f", &st, &err), 0);
 	cr_expect_eq(st.attr.mode, 0640);
 	cr_expect_eq(st.attr.uid, 7);
-	/* Another who commits the same has done nothing wrong. */
+	/* A second commit of the same parts succeeds. */
 	cr_assert_eq(commit(parts, 3, whole, &err), 0, "%s", err.msg);
 	expect_file("f", data, FILE_SIZE);
 	cr_assert_eq(ckpt_gc(store, &gc, &err), 0);
@@ -116,7 +116,7 @@ Test(parts, whose_columns_are_gone_are_no_file)
 	struct ckpt_gc gc = { .older_ms = 0 };
 
 	write_part(0, 1, &part);
-	/* The first call marks what nobody names, the second removes it. */
+	/* The first call marks the unnamed columns, the second removes them. */
 	cr_assert_eq(ckpt_gc(store, &gc, &err), 0);
 	cr_assert_eq(ckpt_gc(store, &gc, &err), 0);
 	cr_assert_eq(n_columns(), 0);
@@ -144,7 +144,7 @@ static int keep_place(void *arg, uint64_t u, const struct ckpt_place *at,
 	return 0;
 }
 
-/* "f", by one part, and where its units are. */
+/* Write "f" as one part, and get the places of its units. */
 static void make_earlier(struct places *ret)
 {
 	struct buf part = BUF_INIT;
@@ -158,7 +158,7 @@ static void make_earlier(struct places *ret)
 	make_columns_old();
 }
 
-/* A part of "g" that names what "f" has of its first units; the others are its own. */
+/* Begin a part of "g" that names the first units of "f"; the other units are its own. */
 static int begin_later(const struct places *p, struct ckpt_writer **ret)
 {
 	const struct ckpt_write_options o = { .size = CKPT_SIZE_UNKNOWN };
@@ -264,7 +264,7 @@ Test(parts, name_units_of_a_file_that_is_removed_before_they_are_committed)
 	make_earlier(&p);
 	cr_assert_eq(begin_later(&p, &w), 0);
 	remove_file("f");
-	/* gc waits for an hour from now on, and the file is there by then. */
+	/* gc waits an hour from now on; the file exists before that. */
 	cr_expect_eq(collect_garbage(HOUR_MS).n_waiting, 2);
 	end_later(w, &part);
 	cr_assert_eq(commit_later(&part, &err), 0, "%s", err.msg);
@@ -305,7 +305,7 @@ Test(parts, are_no_file_when_gc_goes_for_what_they_name)
 	buf_fini(&part);
 }
 
-/* A file of that name, with columns of its own, stays as it was. */
+/* An existing file of the name, with its own columns, stays unchanged. */
 Test(parts, replace_no_file_when_gc_goes_for_what_they_name)
 {
 	struct places p;
@@ -337,7 +337,7 @@ Test(parts, replace_no_file_when_gc_goes_for_what_they_name)
 	buf_fini(&part);
 }
 
-/* A file that was seen before its commit has looked. */
+/* A file that is found before its commit has checked the columns. */
 Test(parts, are_checked_by_whoever_finds_their_file)
 {
 	char name[COLUMN_NAME_MAX];
@@ -348,7 +348,7 @@ Test(parts, are_checked_by_whoever_finds_their_file)
 	cr_expect_eq(ckpt_check_columns(store, "f", &err), 0, "%s", err.msg);
 	cr_expect_eq(ckpt_check_columns(store, "g", &err), -ENOENT);
 	segment_mark_name(p.at[0].columns.id, name);
-	/* gc sees the file before it goes by a mark that it has to put anew. */
+	/* The mark is removed: gc must make a new one, and sees the file before that. */
 	mark_earlier(&p, "");
 	cr_expect_eq(ckpt_check_columns(store, "f", &err), 0, "%s", err.msg);
 	cr_expect_not(is_object(name));
@@ -369,7 +369,7 @@ Test(parts, name_nothing_that_may_go_or_is_gone)
 	mark_earlier(&p, "");
 	cr_expect_eq(begin_later(&p, &w), -ENOENT);
 	ckpt_writer_free(w);
-	/* The writer that was refused has taken away neither the mark nor the columns. */
+	/* The refused writer has removed neither the mark nor the columns. */
 	cr_expect_eq(n_columns(), 2);
 	segment_mark_name(p.at[0].columns.id, name);
 	cr_expect(is_object(name));
@@ -377,7 +377,7 @@ Test(parts, name_nothing_that_may_go_or_is_gone)
 	(void)collect_garbage(0);
 	cr_expect_eq(begin_later(&p, &w), 0);
 	ckpt_writer_free(w);
-	/* A column is shorter than what is named of it. */
+	/* A column is shorter than its named units. */
 	memcpy(s.id, p.at[0].columns.id, sizeof(s.id));
 	column_name(&s, 1, name);
 	put_object(name, data, 1000);

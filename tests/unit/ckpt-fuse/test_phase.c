@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* When programs load and save, as a mount tells it. */
+/* Tests how a mount detects phases of loading and saving. */
 #include <criterion/criterion.h>
 
 #include "ckpt-fuse/mount/phase.h"
@@ -32,7 +32,7 @@ Test(ckpt_phase, waits_of_calls_beside_one_another_count_once)
 	ckpt_phase_leave(&p, 55);
 	check(ckpt_phase_look(&p, 154, QUIET), 0, 0, 0);
 	check(ckpt_phase_look(&p, 155, QUIET), 0, 55, 25);
-	/* The next one is another. */
+	/* The next call begins another phase. */
 	ckpt_phase_enter(&p, 200);
 	ckpt_phase_leave(&p, 201);
 	check(ckpt_phase_look(&p, 400, QUIET), 200, 201, 1);
@@ -49,7 +49,7 @@ Test(ckpt_phase, a_call_that_hangs_is_no_quiet)
 	ckpt_phase_leave(&p, 20);
 	ckpt_phase_enter(&p, 30);
 	check(ckpt_phase_look(&p, 1000, QUIET), 10, 0, 0);
-	/* With the mount's end it ends, too. */
+	/* The phase ends with the mount. */
 	check(ckpt_phase_look(&p, 1100, 0), 0, 1100, 1080);
 	check(ckpt_phase_look(&p, 1200, 0), 0, 0, 0);
 	ckpt_phase_leave(&p, 1300);

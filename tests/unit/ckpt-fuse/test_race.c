@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two writers of one file: another commits when the first one has put what it has. */
+/* Tests two writers of a file: the second commits directly after the first has put its object. */
 #include "ckpt_fixture.h"
 
 #include <criterion/criterion.h>
@@ -7,7 +7,7 @@
 
 TestSuite(race, .init = ckpt_setup, .fini = ckpt_teardown, .timeout = 240);
 
-static void (*after_put)(void); /* once */
+static void (*after_put)(void); /* hook that runs once */
 
 static void put_is_done(void)
 {
@@ -18,7 +18,7 @@ static void put_is_done(void)
 		fn();
 }
 
-/* Linked with --wrap: the commits of ckpt-fuse/ come here. */
+/* Linked with --wrap: all puts of ckpt-fuse/ call this. */
 int __real_object_put(struct object_store *s, const char *name,
 		      const void *bytes, size_t len,
 		      const struct object_put_options *opts,
@@ -70,7 +70,7 @@ static void put_striped(void)
 	put("f", data + 2, UNIT + 1, 1);
 }
 
-/* The first one's columns are put, too: those are not what is waited for. */
+/* Set the hook for the manifest: the puts of columns come before it. */
 static void arm_at_manifest(void)
 {
 	after_put = put_plain;
@@ -96,7 +96,7 @@ Test(race, a_plain_file_does_not_take_the_striped_one_after_it)
 	expect_file("f", data + 2, UNIT + 1);
 }
 
-/* As ckpt_gc() does on a store that looks at the version first, and then removes. */
+/* Remove the plain object like ckpt_gc() on a store without conditional deletes. */
 static void remove_plain(void)
 {
 	struct error err = ERROR_INIT;

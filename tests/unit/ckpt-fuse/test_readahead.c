@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is read ahead of whom. */
+/* Tests which bytes are read ahead for which reader. */
 #include <criterion/criterion.h>
 
 #include "ckpt-fuse/mount/readahead.h"
@@ -88,7 +88,7 @@ Test(readahead, tells_several_readers_of_a_file_apart)
 		cr_expect_geq(asked[i], 64 * MIB);
 }
 
-/* As the kernel asks for what is mapped: from a little before a byte on, and to a little behind. */
+/* The kernel reads mapped files from a little before a byte to a little behind it. */
 Test(readahead, of_a_part_ends_where_another_began)
 {
 	const uint64_t part = 16 * MIB, over = 64 * KIB;
@@ -107,7 +107,7 @@ Test(readahead, of_a_part_ends_where_another_began)
 		}
 	cr_expect_leq(most, part);
 	cr_expect_eq(readahead_count(&r), 2);
-	/* A reader that goes on for longer reads on, and the other is not waited for. */
+	/* A reader that continues beyond the part is read ahead for again. */
 	for (uint64_t at = part; at < 3 * part; at += over) {
 		struct readahead_advice a =
 			readahead_note(&r, at, over, 4 * part);
@@ -118,7 +118,7 @@ Test(readahead, of_a_part_ends_where_another_began)
 	cr_expect_eq(readahead_count(&r), 1);
 }
 
-/* As of ranks that have a part of each tensor. */
+/* Ranks read a slice of each tensor. */
 Test(readahead, of_slices_ends_where_the_one_before_did)
 {
 	const uint64_t slice = 6 * MIB, step = 32 * MIB;
@@ -139,7 +139,7 @@ Test(readahead, of_slices_ends_where_the_one_before_did)
 		}
 		cr_expect(!k || most == begin + slice);
 	}
-	/* A reader that goes on for longer is believed. */
+	/* A reader that continues beyond the expected end is read ahead for again. */
 	begin = 512 * step;
 	for (uint64_t at = 0; at < 64 * MIB; at += READ) {
 		a = readahead_note(&r, begin + at, READ, 1024 * step);
@@ -149,7 +149,7 @@ Test(readahead, of_slices_ends_where_the_one_before_did)
 	cr_expect_gt(most, begin + 96 * MIB);
 }
 
-/* Readers side by side are no jumps of one. */
+/* Parallel readers are not taken for one that jumps. */
 Test(readahead, of_pieces_that_are_read_side_by_side_has_no_end)
 {
 	struct readahead_advice a = { .until = 0 };
@@ -183,7 +183,7 @@ Test(readahead, bears_requests_that_come_in_another_order)
 	cr_expect_eq(asked, 64 * MIB);
 }
 
-/* docs/checkpoints.md says so: whenever a reader stops. */
+/* docs/checkpoints.md states this bound, whenever a reader stops. */
 Test(readahead, leaves_unread_no_more_than_its_declared_share)
 {
 	const uint64_t sizes[] = { 16 * KIB, READ, MIB, 5 * MIB };
@@ -209,7 +209,7 @@ Test(readahead, leaves_unread_no_more_than_its_declared_share)
 				asked = a.to;
 			cr_assert_leq(asked, begin + had + bound);
 		}
-		/* It is worth its name, for all that. */
+		/* The bound still allows much read-ahead. */
 		cr_expect_gt(asked, begin + 256 * MIB + most / 4);
 	}
 }
@@ -247,14 +247,14 @@ Test(readahead, asks_again_for_what_was_not_read_or_is_gone)
 	readahead_lost(&r, 12 * MIB);
 	a = readahead_note(&r, 8 * MIB, MIB, 1024 * MIB);
 	cr_expect_eq(a.from, 12 * MIB);
-	/* Another's window, or what this one has read, says nothing. */
+	/* Lost bytes in another reader's window, or already read, change nothing. */
 	readahead_lost(&r, MIB);
 	readahead_lost(&r, 900 * MIB);
 	a = readahead_note(&r, 9 * MIB, MIB, 1024 * MIB);
 	cr_expect_eq(a.from, a.to);
 }
 
-/* What is behind the other's begin was had already, and would be fetched once more. */
+/* Bytes behind the other reader's begin were read already, and would be fetched again. */
 Test(readahead, goes_no_further_than_where_another_began)
 {
 	const uint64_t part = 64 * MIB;
@@ -272,13 +272,13 @@ Test(readahead, goes_no_further_than_where_another_began)
 		}
 	cr_expect_eq(readahead_end(&r, MIB, 512 * MIB), part);
 	cr_expect_eq(readahead_end(&r, part, 100 * MIB), 100 * MIB);
-	/* A single read somewhere is nobody's part. */
+	/* A single read does not begin a part. */
 	readahead_init(&r, UNIT, 128 * MIB);
 	(void)readahead_note(&r, 32 * MIB, READ, 4 * part);
 	cr_expect_eq(readahead_end(&r, MIB, 64 * MIB), 64 * MIB);
 }
 
-/* The kernel reads over the end of a part. */
+/* The kernel reads beyond the end of a part. */
 Test(readahead, takes_a_reader_for_none_where_another_has_gone_on)
 {
 	const uint64_t part = 32 * MIB, size = 64 * MIB;

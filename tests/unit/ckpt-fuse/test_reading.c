@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks of a file that is read, in memory that is short. */
+/* Tests blocks of files being read when memory is short. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <semaphore.h>
@@ -23,7 +23,7 @@ static void setup(void)
 	struct error err = ERROR_INIT;
 
 	ckpt_setup();
-	/* Three blocks of a chunk each. */
+	/* Read-ahead memory for three blocks of a chunk. */
 	budget_init(&budget, 64 * MIB, 3 * MIB);
 	all = (struct readings){ .budget = &budget };
 	cr_assert_eq(pool_new(NULL, 2, 0, &all.pool, &err), 0, "%s", err.msg);
@@ -44,7 +44,7 @@ static void teardown(void)
 
 TestSuite(reading, .init = setup, .fini = teardown, .timeout = 120);
 
-/* Does a read of some bytes come from a block? */
+/* Read some bytes; do they come from a block? */
 static bool is_lent(uint64_t off)
 {
 	struct error err = ERROR_INIT;
@@ -61,7 +61,7 @@ static bool is_lent(uint64_t off)
 
 Test(reading, goes_on_where_others_left_a_rest_of_each_block)
 {
-	/* So far from one another that nobody seems to read forward. */
+	/* The reads are too far apart to look sequential. */
 	for (size_t i = 0; i < PLACES; i++)
 		cr_expect(is_lent(MIB + i * 5 * MIB), "%zu", i);
 	cr_expect_leq(budget.ahead, 3 * MIB);
@@ -107,7 +107,7 @@ Test(reading, that_stays_gives_nobody_work)
 	struct budget mine;
 	struct readings lone = { .budget = &mine, .readahead_most = 64 * MIB };
 
-	/* Without jobs, which what is read ahead would be given to. */
+	/* There is no pool, so read-ahead would fail the test. */
 	budget_init(&mine, 64 * MIB, 32 * MIB);
 	readings_init(&lone);
 	cr_assert_eq(reading_new(&lone, open_file("f"), &stays, &err), 0);
@@ -129,8 +129,8 @@ Test(reading, that_stays_gives_nobody_work)
 
 #define SIDE_BY_SIDE 6u
 
-/* As the ranks of a job do: memory for two units of each is less than one of them would
- * have ahead of it, if it were alone. */
+/* Ranks of a job read their files in parallel. Memory for two units of each is less than one of
+ * them would have ahead if it were alone. */
 Test(reading, files_that_are_read_side_by_side_are_fetched_once)
 {
 	struct error err = ERROR_INIT;
@@ -168,7 +168,7 @@ Test(reading, files_that_are_read_side_by_side_are_fetched_once)
 
 #define PARTS 4u
 
-/* As programs do that load a part each of one file. */
+/* Programs load a part each of the same file. */
 Test(reading, parts_of_a_file_that_are_read_side_by_side_are_fetched_once)
 {
 	const uint64_t part = 6 * UNIT / PARTS, step = 128 * KIB;
@@ -202,7 +202,7 @@ Test(reading, parts_of_a_file_that_are_read_side_by_side_are_fetched_once)
 	budget_fini(&mine);
 }
 
-/* A file in holes, which says how many bytes of tables its readers have. */
+/* Open a file of holes with `n` chunks, whose tables take memory. */
 static struct ckpt_file *with_chunks(uint64_t n)
 {
 	struct manifest *m = NULL;
@@ -224,14 +224,14 @@ static struct ckpt_file *with_chunks(uint64_t n)
 	return f;
 }
 
-/* Or whoever may write to the store has all the memory of the nodes that read it. */
+/* Otherwise a writer to the store could use all memory of the nodes that read. */
 Test(reading, tables_of_open_files_are_of_the_budget)
 {
 	struct error err = ERROR_INIT;
 	struct reading *large, *other, *small;
 	const uint64_t used = budget.used;
 
-	/* A quarter of 64 MiB is for those that are large. */
+	/* A quarter of the 64 MiB is for large tables. */
 	cr_assert_eq(reading_new(&all, with_chunks(3 * MIB), &large, &err), 0);
 	cr_expect_geq(budget.used, used + 12 * MIB);
 	cr_expect_eq(reading_new(&all, with_chunks(3 * MIB), &other, &err),
@@ -246,7 +246,7 @@ Test(reading, tables_of_open_files_are_of_the_budget)
 	cr_expect_eq(budget.used, used);
 }
 
-/* A key of a group of this mount alone. */
+/* Make a group with only this mount. */
 static struct group *lone_group(void)
 {
 	static const char secret[GROUP_SECRET_MIN] = "a secret";
@@ -267,7 +267,7 @@ static struct group *lone_group(void)
 	return g;
 }
 
-/* A group keeps files for a while that were closed here. */
+/* A group keeps files open for a while after their close. */
 Test(reading, tables_of_closed_files_give_way_to_those_that_are_opened)
 {
 	struct error err = ERROR_INIT;
@@ -286,7 +286,7 @@ Test(reading, tables_of_closed_files_give_way_to_those_that_are_opened)
 	cr_expect_eq(budget.used, used);
 }
 
-/* Eight files that are written have it all, by default, each its tail. */
+/* By default, the tails of eight written files take all memory. */
 Test(reading, begins_while_writers_have_all_the_memory)
 {
 	struct error err = ERROR_INIT;
@@ -302,7 +302,7 @@ Test(reading, begins_while_writers_have_all_the_memory)
 	cr_expect_eq(mine.used, mine.most);
 	reading_unref(r);
 	budget_give(&mine, mine.most);
-	/* What is beyond that is counted, and given back. */
+	/* Larger tables are counted, and released. */
 	cr_assert_eq(reading_new(&lone, with_chunks(KIB), &r, &err), 0);
 	cr_expect_geq(mine.used, 3 * KIB);
 	reading_unref(r);
@@ -311,7 +311,7 @@ Test(reading, begins_while_writers_have_all_the_memory)
 	budget_fini(&mine);
 }
 
-/* Keeps the only thread that reads ahead. */
+/* Blocks the only thread that reads ahead. */
 struct keeper {
 	struct work work;
 	sem_t go;
@@ -339,7 +339,7 @@ Test(reading, who_leaves_a_file_waits_for_nothing_that_is_read_ahead_of_it)
 	cr_assert_eq(pool_submit(lone.pool, &k.work), 0);
 	readings_init(&lone);
 	cr_assert_eq(reading_new(&lone, open_file("f"), &left, &err), 0);
-	/* All of the first unit, which who reads it fetches. */
+	/* Read all of the first unit, which the reader itself fetches. */
 	for (uint64_t off = 0; off < MIB; off += 64 * KIB) {
 		cr_assert_eq(reading_lend(left, off, 64 * KIB, &loan, &err),
 			     64 * KIB);
@@ -350,13 +350,13 @@ Test(reading, who_leaves_a_file_waits_for_nothing_that_is_read_ahead_of_it)
 	(void)sem_post(&k.go);
 	pool_free(lone.pool);
 	cr_expect_eq(mine.used, 0);
-	/* What was still to be read was not. */
+	/* Queued reads were not made. */
 	cr_expect_eq(lone.bytes_ahead, UNIT);
 	readings_fini(&lone);
 	budget_fini(&mine);
 }
 
-/* The manifest of "f" with chunks of 4 KiB, and units of so many. */
+/* Rewrite the manifest with chunks of 4 KiB and units of `unit_chunks` chunks. */
 static void cut_into_small_units(const char *path, uint64_t size,
 				 uint32_t unit_chunks)
 {
@@ -406,8 +406,8 @@ static bool is_lent_right(uint64_t off)
 	return is_right && at == 4096;
 }
 
-/* What a store says decides no place in memory: a unit may be smaller than what is read at
- * once, or no multiple of it. */
+/* The manifest must not decide places in memory: a unit may be smaller than a read, or no multiple
+ * of it. */
 Test(reading, has_the_bytes_that_were_asked_for_whatever_a_unit_is)
 {
 	static const uint32_t units[] = { 1, 3, 64 };

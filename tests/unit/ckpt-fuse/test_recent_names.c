@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Paths that something was known of a moment ago. */
+/* Tests the set of recently noted paths. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 
@@ -41,7 +41,7 @@ Test(recent_names, the_oldest_of_too_many_goes)
 	cr_expect_not(recent_names_has(&r, ME, "n0", 100));
 	cr_expect(recent_names_has(&r, ME, "n1", 100));
 	cr_expect(recent_names_has(&r, ME, name, 100));
-	/* A place that was given back is used before another is. */
+	/* A freed place is reused before an entry is replaced. */
 	cr_expect(recent_names_take(&r, ME, "n9", 100));
 	recent_names_add(&r, ME, "new", 100);
 	cr_expect(recent_names_has(&r, ME, "n1", 100));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which size the kernel is told, and when it is made to ask for it. */
+/* Tests which size the kernel is given, and when it is made to ask again. */
 #include <criterion/criterion.h>
 
 #include "ckpt-fuse/mount/nodes.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Units in memory of a file that is written. */
+/* Tests of staged units of a written file. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static struct staged_unit *have(uint64_t u, size_t need)
 	return x;
 }
 
-/* A unit of which the store has the rest. */
+/* Stage a unit whose other bytes are in the store. */
 static struct staged_unit *have_part(uint64_t u)
 {
 	struct staged_unit *x = have(u, STAGE_UNIT);
@@ -61,7 +61,7 @@ Test(unit_stage, keeps_units_in_their_order_whatever_order_they_come_in)
 	(void)unit_stage_drop(&stage, unit_stage_find(&stage, 2));
 	cr_expect_null(unit_stage_find(&stage, 2));
 	cr_expect_eq(stage.n, 4);
-	/* The later it was written to, the larger. */
+	/* A later use has a larger clock. */
 	cr_expect_lt(unit_stage_find(&stage, 0)->used,
 		     unit_stage_find(&stage, 5)->used);
 }
@@ -128,7 +128,7 @@ Test(unit_stage, takes_so_many_pieces_of_a_part_and_any_number_of_a_whole_unit)
 		staged_write(&stage, part, i * 100, "x", 1);
 	cr_expect_not(staged_can_write(part, 5000, 1));
 	cr_expect(staged_can_write(part, 101, 50));
-	/* Pieces that it joins are one. */
+	/* Ranges joined by the write become one. */
 	staged_write(&stage, part, 1, NULL, 850);
 	cr_expect_eq(part->n_written, STAGE_RANGES_MAX - 8);
 	cr_expect(staged_can_write(part, 5000, 1));

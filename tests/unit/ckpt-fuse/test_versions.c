@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two that write one path: whoever commits second is told, and the first one's file
- * stays.  docs/decisions/0017-two-writers.md lists the cases. */
+/* Tests two writers of the same path: the second to commit gets an error, and the first one's file
+ * stays. docs/decisions/0017-two-writers.md lists the cases. */
 #include "ckpt_fixture.h"
 
 #include <criterion/criterion.h>
@@ -12,7 +12,7 @@ TestSuite(versions, .init = ckpt_setup, .fini = ckpt_teardown, .timeout = 240);
 #define LARGE (2 * UNIT + 1)
 #define SMALL 100
 
-/* A writer of `size` bytes who saw what is there now. */
+/* A writer that knows the current version. */
 struct seeing_writer {
 	struct ckpt_version version;
 	struct ckpt_writer *w;
@@ -76,7 +76,7 @@ static void expect_taken(struct seeing_writer *s)
 	expect_file("f", s->from, s->size);
 }
 
-/* Of two that began with the same, the second is told, and of it nothing stays. */
+/* Two writers begin with the same version: the second gets an error, and nothing of it stays. */
 static void expect_first_wins(uint64_t before, uint64_t first, uint64_t second)
 {
 	struct seeing_writer a, b;
@@ -121,7 +121,7 @@ Test(versions, of_a_small_file_belong_to_whoever_was_first)
 	expect_first_wins(SMALL, LARGE, SMALL);
 }
 
-/* fsync twice, then close: with the version that the one before left. */
+/* fsync twice, then close: each commit uses the version left by the one before. */
 Test(versions, of_one_writer_follow_one_another)
 {
 	static const uint64_t sizes[] = { SMALL, LARGE, LARGE,
@@ -159,7 +159,7 @@ Test(versions, with_other_attributes_are_the_same_file)
 	see(&s, data, LARGE);
 	change_attributes();
 	expect_taken(&s);
-	/* Its generation is one more than that of the last change. */
+	/* The generation is one more than after the last change. */
 	cr_assert_eq(ckpt_stat(store, "f", &st, NULL), 0);
 	cr_expect_eq(st.generation, 4);
 	see(&s, data + 1, SMALL);
@@ -185,7 +185,7 @@ Test(versions, that_are_gone_are_nobodys)
 	expect_taken(&s);
 }
 
-/* What a plain object was to replace is gone: it is written once more. */
+/* The version that a plain object replaces is gone: it is written again. */
 Test(versions, of_a_small_file_that_is_gone_are_written_again)
 {
 	struct seeing_writer s;
@@ -199,7 +199,7 @@ Test(versions, of_a_small_file_that_is_gone_are_written_again)
 	expect_taken(&s);
 }
 
-/* A plain object below a manifest, of a writer that was killed; gc takes it. */
+/* A killed writer left a plain object below a manifest; gc removes it. */
 Test(versions, that_a_manifest_hides_are_no_file)
 {
 	struct ckpt_gc gc = { .older_ms = 0 };
@@ -216,7 +216,7 @@ Test(versions, that_a_manifest_hides_are_no_file)
 	cr_expect_eq(ckpt_gc(store, &gc, &err), 0, "%s", err.msg);
 	cr_expect_not(is_object("f"));
 	expect_taken(&s);
-	/* It is one when the manifest goes. */
+	/* The plain object becomes the file if the manifest is removed. */
 	put_object("f", data, SMALL);
 	see(&s, data + 1, LARGE);
 	cr_expect_eq(object_delete(store, "f.bsm", NULL, &err), 0);
@@ -254,7 +254,7 @@ Test(versions, that_are_damaged_can_be_replaced)
 	expect_taken(&s);
 }
 
-/* Also where nothing is compared, and of a manifest whose end is damaged. */
+/* Generations grow also if nothing is compared or the manifest's end is damaged. */
 Test(versions, have_numbers_that_grow)
 {
 	struct ckpt_stat st = put("f", data, LARGE, 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files that are written, or not; whole ones to the store and from it. */
+/* Tests of writing files, giving writers up, and copying whole files to and from the store. */
 #include "ckpt_fixture.h"
 
 #include <criterion/criterion.h>
@@ -31,7 +31,7 @@ Test(writers, that_are_given_up_leave_nothing)
 	expect_no_file("f");
 	expect_no_file("p");
 	ckpt_writer_free(NULL);
-	/* The one before stays. */
+	/* The earlier file stays. */
 	put("f", data, UNIT + 9, 0);
 	w = begin("f", 2 * UNIT, 2);
 	cr_assert_eq(ckpt_write_unit(w, 0, data, &err), 0, "%s", err.msg);
@@ -39,7 +39,7 @@ Test(writers, that_are_given_up_leave_nothing)
 	expect_file("f", data, UNIT + 9);
 }
 
-/* Columns that were written go when the manifest cannot be there. */
+/* Written columns are removed if the manifest cannot be put. */
 Test(writers, that_cannot_appear_leave_nothing)
 {
 	AUTO_FREE char *path = local("f.bsm");
@@ -167,7 +167,7 @@ Test(writers, go_up_and_come_down)
 	}
 }
 
-/* Changes the file at the first bytes that are told of. */
+/* Change the file at the first report of progress. */
 static void meddle(void *arg, uint64_t done, uint64_t total)
 {
 	const struct timespec times[2] = { { .tv_sec = LONG_AGO },
@@ -210,7 +210,7 @@ Test(writers, that_change_meanwhile_do_not_go_up)
 		}
 }
 
-/* It changed after whoever calls us asked how long it is. */
+/* The file changed after the caller read its size. */
 Test(writers, of_another_length_do_not_go_up)
 {
 	for (int i = -1; i <= 1; i += 2) {

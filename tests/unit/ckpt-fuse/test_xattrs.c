@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists of extended attributes, and manifests that have some. */
+/* Tests lists of extended attributes, and manifests with them. */
 #include "ckpt-fuse/xattrs.h"
 
 #include <criterion/criterion.h>
@@ -10,7 +10,7 @@
 
 TestSuite(xattrs, .timeout = 120);
 
-/* docs/formats/checkpoint.md by hand. */
+/* Made by hand from docs/formats/checkpoint.md. */
 static const uint8_t golden[] = { 6,   0,   1,   0,   0,   0,   'u', 's', 'e',
 				  'r', '.', 'a', '1', 7,   0,   0,   0,   0,
 				  0,   'u', 's', 'e', 'r', '.', 'b', 'b' };
@@ -76,7 +76,7 @@ Test(xattrs, are_refused_when_they_are_too_many_or_of_other_names)
 	cr_expect_eq(xattrs_change(&l, &c, NULL), 0);
 	cr_expect_eq(l.len, XATTRS_MAX);
 	cr_expect_eq(change(&l, "user.a", ""), -ENOSPC);
-	/* In place of what is there. */
+	/* Replace an existing value. */
 	cr_expect_eq(xattrs_change(&l, &c, NULL), 0);
 	c.len++;
 	cr_expect_eq(xattrs_change(&l, &c, NULL), -ENOSPC);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The order in which files of torch.save() are read. */
+/* Tests the predicted order of reads of torch.save() files. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void add(const char *name, uint32_t len, uint32_t off)
 	cr_assert_eq(buf_append(&dir, name, strlen(name)), 0);
 }
 
-/* Tensors 0 to 12, as their names are sorted, and what else is there. */
+/* Tensors 0 to 12, sorted by name, and other entries. */
 static struct zip_order *make(void)
 {
 	static const char *const names[] = { "0", "1", "10", "11", "12",
@@ -68,7 +68,7 @@ Test(zip_order, is_that_of_the_numbers)
 	cr_expect_not(zip_order_note(o, 0, 4096, LEAST, MOST));
 	cr_expect_not(zip_order_note(o, 99 * MIB, 10, LEAST, MOST));
 	cr_assert(zip_order_note(o, place(1), 4096, LEAST, MOST));
-	/* The rest of 1, then 2, which lies behind 12. */
+	/* Expect the rest of tensor 1, then tensor 2, which is stored behind 12. */
 	cr_assert(zip_order_next(o, &r));
 	cr_expect_eq(r.off, place(1) + 4096);
 	cr_assert(zip_order_next(o, &r));
@@ -98,7 +98,7 @@ Test(zip_order, is_followed_as_far_as_it_was_right)
 	cr_assert(zip_order_note(o, place(0), 4096, LEAST, MOST));
 	cr_expect_eq(sum_of_ranges(o), LEAST);
 	cr_expect_eq(sum_of_ranges(o), 0);
-	/* Four times what was read, and no more. */
+	/* The window is four times the bytes read. */
 	cr_assert(zip_order_note(o, place(0) + 4096, LEN - 4096, LEAST, MOST));
 	cr_expect_eq(sum_of_ranges(o), 4 * LEN + (LEN - 4096) - LEAST);
 	cr_assert(zip_order_note(o, place(1), LEN, LEAST, 2 * LEN));
@@ -113,12 +113,12 @@ Test(zip_order, says_what_is_wanted_last_and_asks_again_for_what_is_gone)
 
 	cr_assert(zip_order_note(o, place(1), 4096, LEAST, MOST));
 	cr_expect_eq(sum_of_ranges(o), LEAST);
-	/* 2 lies behind 12, which is wanted last. */
+	/* Tensor 2 is stored behind 12, which is read last. */
 	cr_expect_lt(zip_order_distance(o, place(5), LEN), LEN);
 	cr_expect_gt(zip_order_distance(o, place(4), LEN - 1024), 8 * LEN);
 	cr_expect_eq(zip_order_distance(o, place(0), LEN - 1024), UINT64_MAX);
 	cr_expect_eq(zip_order_distance(o, 99 * MIB, MIB), UINT64_MAX);
-	/* A block that begins in 12, or in what was read, and ends in what is wanted. */
+	/* The block begins in tensor 12 or in read bytes, and ends in bytes that are needed. */
 	cr_expect_lt(zip_order_distance(o, place(5) - MIB, LEN), LEN);
 	cr_expect_eq(zip_order_distance(o, place(0) + 3 * MIB, LEN), 0);
 	zip_order_lost(o, place(0), LEN - 1024);
@@ -137,7 +137,7 @@ Test(zip_order, begins_anew_where_a_reader_goes_elsewhere)
 
 	cr_assert(zip_order_note(o, place(6), LEN, LEAST, MOST));
 	(void)sum_of_ranges(o);
-	/* One read that comes late says nothing; many do. */
+	/* A single late read changes nothing; many do. */
 	cr_expect(zip_order_note(o, place(0), 4096, LEAST, MOST));
 	cr_expect_eq(sum_of_ranges(o), 0);
 	for (unsigned int i = 0; i < 7; i++)
@@ -147,7 +147,7 @@ Test(zip_order, begins_anew_where_a_reader_goes_elsewhere)
 	zip_order_free(o);
 }
 
-/* A request begins with a page, of which the first bytes are of what lies before. */
+/* A request begins at a page, whose first bytes belong to the tensor before. */
 Test(zip_order, follows_a_request_that_begins_before_its_tensor)
 {
 	struct zip_order *o = make();
@@ -163,7 +163,7 @@ Test(zip_order, follows_a_request_that_begins_before_its_tensor)
 	zip_order_free(o);
 }
 
-/* Of what lies behind it the kernel asks for some, too. */
+/* The kernel also reads some bytes behind a tensor. */
 Test(zip_order, is_not_led_astray_by_what_lies_behind)
 {
 	struct zip_order *o = make();
@@ -171,7 +171,7 @@ Test(zip_order, is_not_led_astray_by_what_lies_behind)
 
 	cr_assert(zip_order_note(o, place(1), LEN - 1024, LEAST, LEN));
 	(void)sum_of_ranges(o);
-	/* That is 10. */
+	/* Reads in tensor 10. */
 	for (unsigned int i = 0; i < 2; i++)
 		cr_assert(zip_order_note(o, place(2) + i * 128 * KIB, 128 * KIB,
 					 LEAST, MOST));
@@ -181,7 +181,7 @@ Test(zip_order, is_not_led_astray_by_what_lies_behind)
 	cr_expect_geq(r.off, place(5));
 	cr_expect_lt(r.off, place(7));
 	(void)sum_of_ranges(o);
-	/* One that goes on there has passed over the others. */
+	/* A reader that continues there has skipped the others. */
 	for (unsigned int i = 0; i < 8; i++)
 		cr_assert(zip_order_note(o, place(2) + i * 128 * KIB, 128 * KIB,
 					 LEAST, MOST));
@@ -242,7 +242,7 @@ Test(zip_order, has_its_directory_before_the_end)
 	cr_expect_eq(r.off, 5000);
 	cr_expect_eq(zip_find_directory(tail, sizeof(tail), 5500, &r), -ENOENT);
 	cr_expect_eq(zip_find_directory(tail, 97, SIZE, &r), -ENOENT);
-	/* Of large files the numbers are in another record. */
+	/* Large files have the numbers in another record. */
 	memcpy(tail, "PK\6\6", 4);
 	memcpy(tail + 56, "PK\6\7", 4);
 	put_le64(tail + 40, 7);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Events of a start that a test makes up. */
+/* Helpers to make events of a start for tests. */
 #ifndef BOOTSEER_TESTS_START_FIXTURE_H
 #define BOOTSEER_TESTS_START_FIXTURE_H
 
@@ -7,11 +7,11 @@
 
 #define S INT64_C(1000000000)
 
-extern struct start_set *set; /* of open_set(), the test's to free */
+extern struct start_set *set; /* made by open_set(); the test frees it */
 
 void open_set(void);
 
-/* An event of both clocks, which agree; `s` seconds after the start. */
+/* Add an event with both clocks, which agree, `s` seconds after the start's begin. */
 void at_with(double s, const char *node, int64_t rank, const char *stage,
 	     enum stage_ev ev, const uint64_t *facts);
 

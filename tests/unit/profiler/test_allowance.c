@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What pods and namespaces may have, by a clock that is held. */
+/* Tests the limits of pods and namespaces, with a stopped clock. */
 #include "profiler/follow/allowance.h"
 
 #include <criterion/criterion.h>
@@ -13,7 +13,7 @@ TestSuite(allowance, .timeout = 60, .init = test_clock_hold);
 
 static struct allowance a;
 
-/* How many of `n` events are taken. */
+/* Offer `n` events; returns how many are accepted. */
 static uint64_t say(const struct allowance_of_log *l, uint64_t n)
 {
 	uint64_t taken = 0;
@@ -42,7 +42,7 @@ Test(allowance, a_pod_has_its_bound_once_however_many_logs_it_has)
 	two = log_of("a_pod_1", "a");
 	cr_expect_eq(say(&one, 8), 8);
 	cr_expect_eq(say(&two, 8), 2);
-	/* A log that went and came again is no new pod. */
+	/* A log that disappears and returns gets no new allowance. */
 	allowance_drop_log(&a, &one);
 	allowance_drop_log(&a, &two);
 	one = log_of("a_pod_1", "a");
@@ -69,7 +69,7 @@ Test(allowance, whoever_comes_last_has_something)
 	cr_expect_eq(say(&evil[1], 1000), 0);
 	cr_expect_eq(say(&evil[2], 1000), 25);
 	cr_expect_eq(say(&good, 10), 10);
-	/* The node itself is heard, and counts. */
+	/* Events of the node itself are accepted, and count. */
 	cr_expect_eq(say(&none, 100), 100);
 	cr_expect_eq(say(&good, 10), 0);
 	allowance_fini(&a);
@@ -88,7 +88,7 @@ Test(allowance, a_namespace_does_not_fill_the_list_of_logs)
 	cr_expect_eq(n, 50);
 	cr_expect_eq(a.told, 1);
 	cr_expect(allowance_add_log(&a, "good_d_4", "good", &l));
-	/* A place that is given back is there for others. */
+	/* A dropped log makes room for another. */
 	allowance_drop_log(&a, &l);
 	cr_expect_eq(a.logs, 50);
 	allowance_fini(&a);

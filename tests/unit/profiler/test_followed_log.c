@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Logs whose lines take long to look through, by a clock that the pattern moves. */
+/* Tests logs whose lines take long to search, with a clock that the pattern advances. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ TestSuite(followed_log, .timeout = 60);
 #define LINES 100
 #define LINE "2026-01-02T03:04:05Z stdout F step 1 step 1\n"
 
-/* As one that tries all ways to match. */
+/* A fake pattern that takes long for each line. */
 bool train_line_is(const struct train_line *t, const char *line, size_t len)
 {
 	(void)t;
@@ -61,7 +61,7 @@ Test(followed_log, gives_way_to_others_before_it_is_read)
 	cr_assert(mkdtemp(pods));
 	write_log(pods);
 	f.chunk = malloc(READ_CHUNK);
-	f.train = (struct train_line *)f.chunk; /* only whether there is one */
+	f.train = (struct train_line *)f.chunk; /* only needs to be non-NULL */
 	cr_assert(f.chunk);
 	test_clock_hold();
 	follow_scan(&f, files);
@@ -72,7 +72,7 @@ Test(followed_log, gives_way_to_others_before_it_is_read)
 		cr_expect_leq(f.stats.lines - before, 10);
 		before = f.stats.lines;
 	}
-	/* Each line once, and more than one at a time. */
+	/* Each line was read once, and several in each turn. */
 	cr_expect_eq(f.stats.lines, LINES);
 	cr_expect_eq(f.stats.bytes, LINES * strlen(LINE));
 	cr_expect_lt(turns, LINES);

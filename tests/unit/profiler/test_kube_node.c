@@ -22,7 +22,7 @@ static json_t *parse_json(const char *text)
 	return v;
 }
 
-/* A node with this spec and annotation. */
+/* Make a node with this spec and record. */
 static json_t *make_node(const char *spec, const char *record)
 {
 	AUTO_JSON *s = parse_json(spec);
@@ -131,7 +131,7 @@ Test(kube_node, patches_change_one_version_and_keep_the_taints_of_others)
 		"{\"bootseer.io/recover\": \"r\"}}, \"spec\": {\"taints\": "
 		"[{\"key\": \"gpu\", \"effect\": \"NoExecute\"}, {\"key\": "
 		"\"bootseer.io/suspect\", \"effect\": \"NoSchedule\"}]}}");
-	/* A cordon that is not of the record stays. */
+	/* A cordon that the record does not name stays. */
 	expect_json(
 		kube_node_give_back(held),
 		"{\"metadata\": {\"resourceVersion\": \"7\", \"annotations\": "

@@ -31,7 +31,7 @@ static struct ops_set *must_read(const char *text)
 	return s;
 }
 
-/* A session of "train" by "u", from and to so many hours. */
+/* Add a session of job "train" and user "u" between these hours. */
 static void add_row(struct buf *b, const char *job, const char *state,
 		    double from_h, double to_h, const char *nodes)
 {
@@ -59,7 +59,8 @@ static bool has_name(const struct ops_set *s, size_t i, const char *name)
 
 /* ---------------------------------------------------------------------- rows --- */
 
-/* Printed by sacct 22.05.8, which quotes no name: one with a delimiter ends with its line. */
+/* Output of sacct 22.05.8, which does not quote names: a name with a delimiter ends with its
+ * line. */
 Test(ops, reads_what_sacct_printed)
 {
 	AUTO(ops_set)
@@ -215,7 +216,7 @@ Test(ops, cluster_of_too_many_nodes_is_refused)
 	cr_expect(strstr(err.msg, "65536 nodes"), "%s", err.msg);
 }
 
-/* A hundred million millions of names, none of which is whole. */
+/* The list has 10^14 names, none of which is complete. */
 Test(ops, list_without_an_end_is_not_walked)
 {
 	struct ops_set *s = NULL;
@@ -249,7 +250,7 @@ Test(ops, chain_has_tries_until_one_trains)
 	add_row(&b, "1", "NODE_FAIL", 20.5, 20.75, "n[1-2]");
 	add_row(&b, "2", "FAILED", 21, 21.25, "n[1-2]");
 	add_row(&b, "3", "COMPLETED", 22, 40, "n[1-2]");
-	/* Nothing failed before it. */
+	/* No session failed before this one. */
 	add_row(&b, "4", "COMPLETED", 41, 50, "n[1-2]");
 	s = must_read(b.data);
 	buf_fini(&b);
@@ -264,7 +265,7 @@ Test(ops, chain_has_tries_until_one_trains)
 	cr_expect_float_eq(c.gap_automatic_s.median, 0.5 * HOUR, 1e-6);
 	cr_expect_eq(c.gap_other_s.n, 2);
 	cr_expect_float_eq(c.gap_other_s.max, 0.75 * HOUR, 1e-6);
-	/* From the end of the one that trained; a person was needed. */
+	/* Down time counts from the end of the session that trained; a person restarted it. */
 	cr_expect_eq(c.down_automatic_s.n, 0);
 	cr_expect_eq(c.down_other_s.n, 1);
 	cr_expect_float_eq(c.down_other_s.median, 2 * HOUR, 1e-6);
@@ -302,12 +303,16 @@ Test(ops, sessions_that_did_not_follow_a_failure_make_no_chain)
 	add_row(&b, "1", "CANCELLED by 0", 0, 2, "n[1-2]");
 	add_row(&b, "2", "TIMEOUT", 3, 4, "n[1-2]");
 	add_row(&b, "3", "FAILED", 5, 6, "n[1-2]");
-	add_row(&b, "4", "FAILED", 5.5, 7, "n[1-2]");     /* beside it */
-	add_row(&b, "5", "FAILED", 40, 41, "n[1-2]");     /* a day later */
-	add_row(&b, "7_1", "FAILED", 100, 101, "n[1-2]"); /* of an array */
+	/* overlaps the session before */
+	add_row(&b, "4", "FAILED", 5.5, 7, "n[1-2]");
+	/* more than a day later */
+	add_row(&b, "5", "FAILED", 40, 41, "n[1-2]");
+	/* tasks of an array */
+	add_row(&b, "7_1", "FAILED", 100, 101, "n[1-2]");
 	add_row(&b, "7_2", "FAILED", 102, 103, "n[1-2]");
 	add_row(&b, "8", "FAILED", 200, 201, "n[1-2]");
-	add_row(&b, "9", "FAILED", 202, 203, "n1"); /* too small */
+	/* fewer nodes than the rule wants */
+	add_row(&b, "9", "FAILED", 202, 203, "n1");
 	s = must_read(b.data);
 	buf_fini(&b);
 	c = find_chains(s, &two);
@@ -342,7 +347,8 @@ static struct ops_cost paper_cost(void)
 		add_row(&b, job, i ? "FAILED" : "CANCELLED by 0", i * 100.0,
 			i * 100.0 + 1294.0 / 24, "n[1-60]");
 	}
-	add_row(&b, "90", "FAILED", 0, 0.5, "n[1-60]"); /* it only loaded */
+	/* too short to have trained */
+	add_row(&b, "90", "FAILED", 0, 0.5, "n[1-60]");
 	add_row(&b, "91", "FAILED", 0, 50, "n1");
 	s = must_read(b.data);
 	buf_fini(&b);
@@ -365,7 +371,7 @@ Test(ops, time_between_failures_is_the_papers)
 	cr_expect_float_eq(c.high_s / (double)HOUR, 2 * 1294 / 29.160, 0.01);
 }
 
-/* Figures that the paper gives of tables 10 and 11, in 4.2.2. */
+/* Figures of tables 10 and 11 of the paper, in 4.2.2. */
 Test(ops, cost_of_intervals_is_the_papers)
 {
 	static const struct {
@@ -425,9 +431,10 @@ Test(ops, node_that_is_held_is_told_from_one_that_was_not_chosen)
 
 	add_row(&b, "1", "FAILED", 0, 10, "n[1-3]");
 	add_row(&b, "2", "FAILED", 10, 20, "n[1-2],n4");
-	add_row(&b, "3", "COMPLETED", 5, 15, "n5"); /* held all the time */
+	/* uses the node all the time */
+	add_row(&b, "3", "COMPLETED", 5, 15, "n5");
 	add_row(&b, "4", "COMPLETED", 0, 8, "n4");
-	add_row(&b, "5", "COMPLETED", 16, 18, "n1"); /* shares it */
+	add_row(&b, "5", "COMPLETED", 16, 18, "n1"); /* shares the node */
 	add_row(&b, "6", "COMPLETED", 14, 30, "n5");
 	add_row(&b, "7", "COMPLETED", 0, 5, "n5");
 	s = must_read(b.data);
@@ -441,7 +448,7 @@ Test(ops, node_that_is_held_is_told_from_one_that_was_not_chosen)
 	cr_expect_float_eq(e.run_s, 20.0 * HOUR, 1e-6);
 	cr_expect_str_eq(s->nodes[e.v[0].node], "n5");
 	cr_expect_eq(e.v[0].sessions, 2);
-	/* Jobs 3 and 6 share it from 14 to 15. */
+	/* Jobs 3 and 6 share the node from hour 14 to 15. */
 	cr_expect_float_eq(e.v[0].held_s, 20.0 * HOUR, 1e-6);
 	for (size_t i = 1; i < e.n; i++) {
 		const char *name = s->nodes[e.v[i].node];

@@ -23,7 +23,7 @@ TestSuite(ops_kube_jobs, .timeout = 60);
 #define ENDED(from, to, code, why) \
 	"{\"terminated\": {\"startedAt\": \"" from "\", \"finishedAt\": \"" to \
 	"\", \"exitCode\": " code ", \"reason\": \"" why "\"}}"
-/* A pod with a side-car, which is no part of its try. */
+/* A pod with a side-car container, whose runs do not count. */
 #define POD(name, owner, node, restarts, state, last, more) \
 	"{\"kind\": \"Pod\", \"metadata\": {\"namespace\": \"team\", " \
 	"\"name\": \"" name "\", \"uid\": \"p-" name "\", " owner more "}, " \
@@ -96,7 +96,7 @@ Test(ops_kube_jobs, containers_that_are_started_again_are_a_new_try)
 	s = set_of(
 		POD("train-0", JOB, "gpu1", "1", RUNS(AT("08:10")),
 		    ENDED(AT("07:00"), AT("08:00"), "1", "Error"), "") ","
-		/* This try hung, and was ended after the first one was back. */
+		/* This pod hung, and was ended after the first pod had restarted. */
 		POD("train-1", JOB, "gpu2", "1", RUNS(AT("08:20")),
 		    ENDED(AT("07:01"), AT("08:15"), "143", "Error"),
 		    "") "," POD("agent-x", OWNED("DaemonSet", "agent"), "gpu1",
@@ -172,7 +172,7 @@ Test(ops_kube_jobs, later_snapshot_ends_what_ran_in_an_earlier_one)
 	add_objects(k, POD("a", JOB, "gpu1", "0",
 			   ENDED(AT("07:00"), AT("08:00"), "0", "Completed"),
 			   "{}", ""));
-	/* The pod was gone when its successor was seen. */
+	/* The pod's end was not seen: the next snapshot has only its successor. */
 	add_objects(k, POD("b", JOB, "gpu1", "0", RUNS(AT("08:10")), "{}", ""));
 	add_objects(k, POD("c", JOB, "gpu2", "0", RUNS(AT("08:40")), "{}", ""));
 	{
@@ -231,7 +231,7 @@ Test(ops_kube_jobs, cordons_and_outages_have_begin_and_end)
 										   "",
 										   "False",
 										   AT("08:30")) ","
-		   /* Nobody saw when it was given back. */
+		   /* The event that gave the node back is missing. */
 		   EVENT("BootseerTakenOut", "gpu3",
 			 AT("05:00")) "," NODE("gpu3", "", "True",
 					       AT("01:00")));

@@ -10,8 +10,8 @@
 
 TestSuite(ops_phases, .timeout = 120);
 
-/* A cluster whose saves, loads and failures are known, as 30 s of sampling show it: each
- * node is asked at a time of its own, and the grid has each node's last two samples. */
+/* A simulated cluster whose saves, loads and failures are known, sampled every 30 s: each node is
+ * sampled at its own time, and a grid point shows the rate between the node's last two samples. */
 
 #define NODES 60
 #define STEP 30
@@ -30,7 +30,7 @@ struct cluster {
 	double save_at[SAVES_MAX], save_s[SAVES_MAX], load_at[64];
 };
 
-/* xorshift; a test needs the same numbers each time. */
+/* Random numbers by xorshift, the same in each run. */
 static double next_random(struct cluster *c)
 {
 	c->random ^= c->random << 13;
@@ -53,7 +53,7 @@ static double overlap(double a, double b, double from, double to)
 	return fmax(0, fmin(b, to) - fmax(a, from));
 }
 
-/* What the grid shows at `i` of a node that moves `bytes` from `at` on. */
+/* The rate at grid point `i` of a node that transfers `bytes` from `at` on. */
 static double rate_shown(const struct cluster *c, size_t node, size_t i,
 			 double at, double length, double bytes)
 {
@@ -107,7 +107,7 @@ static double start_session(struct cluster *c, double at)
 	return at + LOAD_S + 60;
 }
 
-/* `n` saves of one configuration, with a failure after each `each`-th. */
+/* Add `n` saves of one configuration, with a failure after every `each`-th. */
 static double run_saves(struct cluster *c, double at, size_t n, double interval,
 			double sd, double save_s, size_t each)
 {
@@ -273,7 +273,7 @@ Test(ops_phases, samples_that_are_missing_are_of_no_phase_and_cut_no_save)
 	free(c);
 }
 
-/* Slow saves over much other writing do not stand out; a person may know the rate. */
+/* Slow saves do not stand out from much other writing; the rate can be given. */
 Test(ops_phases, rates_that_are_given_are_taken)
 {
 	struct cluster *c = new_cluster();
@@ -344,7 +344,8 @@ Test(ops_phases, failure_loses_what_came_after_the_last_save_of_its_job)
 
 /* ----------------------------------------------------------------- durations --- */
 
-/* Ten samples of a counter that grows by `bytes` from `at` on, for `length`. */
+/* Measure the growth from ten samples of a counter that grows by `bytes` from `at` on, for
+ * `length`. */
 static struct ops_growth grow(double at, double length, double bytes,
 			      double noise, bool is_reset)
 {
@@ -362,7 +363,7 @@ static struct ops_growth grow(double at, double length, double bytes,
 	return ops_find_growth(v, 40);
 }
 
-/* The time of a save, which a sample is too coarse for, from many of them. */
+/* Saves are shorter than a sample; the mean of many measurements is still right. */
 Test(ops_phases, mean_duration_is_right_whatever_the_sampling)
 {
 	static const double lengths[] = { 5, 18, 30, 31.7, 100, 400 };
@@ -441,7 +442,7 @@ Test(ops_phases, copies_of_a_counter_count_once_and_mounts_of_a_node_together)
 	cr_expect(isnan(b.takes_s));
 }
 
-/* Writes now and then beside nothing, and bursts: the bursts stand out. */
+/* Small writes between zeros, and bursts: only the bursts stand out. */
 Test(ops_phases, little_writes_beside_none_are_no_bursts)
 {
 	double v[20000];
@@ -458,13 +459,13 @@ Test(ops_phases, little_writes_beside_none_are_no_bursts)
 	cr_expect_lt(l.threshold, 1e10);
 }
 
-/* A restart of the job is no interval, however like one it is. */
+/* The distance across a restart does not count, even if it equals the interval. */
 Test(ops_phases, distance_of_saves_across_a_load_is_no_interval)
 {
 	struct ops_phases p = { .n_saves = 9, .n_loads = 5 };
 	struct ops_burst saves[9], loads[5];
 
-	/* Saves each hour; a load between all of the first six. */
+	/* Saves every hour, with a load between any two of the first six. */
 	for (size_t i = 0; i < 9; i++)
 		saves[i] = (struct ops_burst){ .middle_s = 3600 * (double)i,
 					       .begin_s = 3600 * (double)i,
@@ -512,9 +513,9 @@ Test(ops_phases, requests_of_the_paper_wait_for_slots)
 	cr_expect_float_eq(100 * r.wait_share, 54, 0.5);
 }
 
-/* The server's clock leaps an hour forwards, and 20 minutes back, of which it keeps no samples:
- * distances across the leaps are no intervals, and those of before and behind are one
- * configuration's. */
+/* The server's clock jumps an hour forward, and 20 minutes back (without samples in that time).
+ * Distances across the jumps are no intervals, and saves before and after belong to one
+ * configuration. */
 Test(ops_phases, leap_of_the_clock_changes_no_interval)
 {
 	struct ops_phases p = { .n_saves = 12 };

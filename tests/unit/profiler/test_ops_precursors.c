@@ -9,8 +9,8 @@
 
 TestSuite(ops_precursors, .timeout = 120);
 
-/* 55 days of 60 nodes: each metric wanders slowly at each node, has its own level there, and
- * leaps at times, as real ones do; what was planted is known. */
+/* Simulated metrics of 60 nodes over 55 days. Each drifts slowly, has a level of its own at each
+ * node, and jumps at times, as real ones do; the planted faults are known. */
 
 #define NODES 60
 #define STEP 120
@@ -29,10 +29,10 @@ static void expect_near(double v, double wanted, double by)
 struct truth {
 	uint64_t random;
 	struct ops_failure f[FAILURES];
-	/* What moves before a failure: which metric, and from when on; -1: nothing. */
+	/* For each failure, the metric that changes before it, and from when on; -1: none. */
 	int signal[FAILURES];
 	double onset_s[FAILURES];
-	double size; /* in deviations */
+	double size; /* size of the change, in deviations */
 };
 
 static double next_random(struct truth *t)
@@ -52,7 +52,7 @@ static double next_normal(struct truth *t)
 	return sum * 1.732;
 }
 
-/* A level that each node has for good. */
+/* The constant level of a metric at a node. */
 static double level_of(uint32_t node, size_t signal)
 {
 	return 0.5 * (double)((node * 7 + signal * 3) % 5) - 1;
@@ -68,7 +68,7 @@ static void plant_failures(struct truth *t, uint64_t seed, double size)
 				next_random(t) * 3600,
 			.xid = 79,
 		};
-		/* Each third one comes from nowhere. */
+		/* Every third failure has no precursor. */
 		t->signal[i] = i % 3 == 2 ? -1 : (int)(i % SIGNALS);
 		t->onset_s[i] = t->f[i].at_s - 600 - next_random(t) * 5000;
 	}
@@ -83,7 +83,7 @@ static double planted_deviation(const struct truth *t, uint32_t node,
 		if (t->signal[i] == (int)signal && at_s >= t->onset_s[i] &&
 		    at_s < t->f[i].at_s + 60)
 			return t->size * (signal % 2 ? -1 : 1);
-		/* The job ends with it: all of a node's metrics are others. */
+		/* The job ends with the failure, which changes all metrics of the node. */
 		if (at_s >= t->f[i].at_s && at_s < t->f[i].at_s + 3600)
 			return -40;
 	}
@@ -239,13 +239,13 @@ Test(ops_precursors, slow_nodes_are_found_all_and_alone)
 		expect_near(p->slow[i].from_s, slow[i].from_s, 3 * 86400);
 		expect_near(p->slow[i].to_s, slow[i].to_s, 3 * 86400);
 	}
-	/* A node that is slow for good is no false alarm. */
+	/* A permanently slow node causes no false alarms. */
 	cr_assert_leq((double)p->alarms, p->days);
 	ops_study_free(s);
 	ops_windows_fini(&w);
 }
 
-/* A panel in which all nodes have one value, at all times. */
+/* Fill a panel with the same value for all nodes and times. */
 static void fill_with(const struct ops_windows *w, float value,
 		      struct ops_panel *p)
 {
@@ -274,7 +274,7 @@ Test(ops_precursors, idle_nodes_and_restless_metrics_give_no_alarms)
 					&w, NULL),
 		     0);
 	cr_assert_eq(ops_study_new(&w, t.f, FAILURES, 3, 1, &s, NULL), 0);
-	/* Two spare nodes idle, and are behind in everything. */
+	/* Two spare nodes are idle, with low values of all metrics. */
 	fill_with(&w, 98, p);
 	for (size_t k = 0; k < w.n_all; k++)
 		for (size_t i = 0; i < w.n; i++)
@@ -282,18 +282,18 @@ Test(ops_precursors, idle_nodes_and_restless_metrics_give_no_alarms)
 				p->rows[node][k * w.n + i] = 0;
 	cr_assert_eq(ops_study_set_busy(s, p, NULL), 0);
 	cr_assert_eq(ops_study_add(s, 0, -1, p, NULL), 0);
-	/* Nodes that have no GPUs have nothing to compare either. */
+	/* Nodes without GPUs are not compared either. */
 	cr_assert_eq(ops_panel_row(p, 60, 0, &row, NULL), 0);
 	cr_assert_eq(ops_study_add(s, 0, -1, p, NULL), 0);
 	ops_panel_fini(p);
-	/* Errors that each node counts at times: no peer has any then. */
+	/* Each node counts errors at times when no other node does. */
 	fill_with(&w, 0, p);
 	for (size_t k = 0; k < w.n_all; k++)
 		for (size_t i = 20; i < 40; i++)
 			p->rows[k % NODES][k * w.n + i] = 3;
 	cr_assert_eq(ops_study_add(s, 1, 0, p, NULL), 0);
 	ops_panel_fini(p);
-	/* Once in all the time is another matter. */
+	/* Errors that occur only once do count. */
 	fill_with(&w, 0, p);
 	for (size_t i = w.n_before - 15; i < w.n_before; i++)
 		p->rows[t.f[4].node][(w.n_rest + 4) * w.n + i] = 3;
@@ -348,7 +348,7 @@ Test(ops_precursors, windows_keep_clear_of_failures)
 	cr_assert(strstr(err.msg, "ask for more days"));
 }
 
-/* Where no GPU says what it does nobody knows which nodes idle, so none is compared. */
+/* Without GPU utilisation it is unknown which nodes are idle, so none is compared. */
 Test(ops_precursors, nodes_are_not_compared_while_no_gpu_is_heard_of)
 {
 	struct ops_window window = { .failure = SIZE_MAX };

@@ -69,7 +69,7 @@ Test(ops_recover, each_name_has_its_verdict)
 
 	for (size_t i = 0; i < ARRAY_SIZE(w); i++)
 		cr_expect_eq(w[i].verdict, wanted[i], "%s", w[i].node);
-	/* A node's own name wins over what another one calls itself. */
+	/* A node's own name takes precedence over another node's label. */
 	cr_expect_eq(w[0].index, 0);
 	cr_expect_eq(w[1].index, 1);
 	cr_expect(p.n_nodes == 4 && p.n_out == 2 && p.n_new == 2);
@@ -99,7 +99,8 @@ Test(ops_recover, xids_have_the_papers_cures)
 	cr_expect_str_eq(recover_xid_text(RECOVER_XID_UNKNOWN), "");
 }
 
-/* Tables 1 and 2 of the paper: 145 and 149 are NVLink's, 94 is ECC's, 79 a GPU that is gone. */
+/* Tables 1 and 2 of the paper: 145 and 149 are NVLink errors, 94 is an ECC error, 79 a missing
+ * GPU. */
 Test(ops_recover, xids_are_of_the_papers_categories)
 {
 	static const uint32_t xids[] = { 145, 149, 74, 94, 79, 31, 0, 119 };

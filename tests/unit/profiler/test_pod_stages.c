@@ -11,7 +11,7 @@ TestSuite(pod_stages, .timeout = 120);
 static struct buf told;
 static int64_t last_id;
 
-/* "stage ev job seconds" of each event. */
+/* Append "stage ev job seconds ..." for the event. */
 static int tell(void *arg, const struct stage_event *e)
 {
 	static const char *const evs[] = { "begin", "end", "mark" };
@@ -34,7 +34,7 @@ static int read_pods(const char *json)
 	return pod_stages_read(json, strlen(json), "n1", tell, NULL, NULL);
 }
 
-/* As the API gives it: what nothing here reads is left in. */
+/* A pod as in the API, with members that are not read. */
 #define POD(node, uid, env, conditions) \
 	"{\"metadata\":{\"name\":\"w-0\",\"namespace\":\"team\"," \
 	"\"uid\":\"" uid "\",\"creationTimestamp\":\"2026-11-23T10:00:00Z\"," \
@@ -84,7 +84,7 @@ Test(pod_stages, that_are_not_over_have_no_end)
 	cr_assert_str_eq(told.data, "queue begin team/j 1795428000 -1 -1\n"
 				    "queue end team/j 1795428090 -1 -1\n"
 				    "schedule begin team/j 1795428090 -1 -1\n");
-	/* It waits for a node still. */
+	/* The pod still waits for a node. */
 	cr_assert_eq(read_pods(LIST(
 			     "[" POD("n1", "a", JOB,
 				     CONDITION("PodScheduled", "False",

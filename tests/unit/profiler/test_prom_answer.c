@@ -220,7 +220,7 @@ Test(prom_answer, each_node_has_a_row_of_what_is_finite)
 		"{\"metric\":{\"instance\":\"b\"},\"values\":[[130,\"7\"]]},"
 		"{\"metric\":{},\"values\":[[100,\"9\"]]}]"));
 
-	/* Two values, which are the rows' last. */
+	/* Fill the last two values of the rows. */
 	cr_assert_eq(prom_answer_fill_nodes(series, &q, 100, 2, 2, NULL), 0);
 	cr_expect(rows[0][0] == -1 && rows[0][1] == -1 && rows[0][2] == 1 &&
 		  rows[0][3] == -1);

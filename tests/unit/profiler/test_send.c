@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A service whose clock makes no sense. */
+/* Tests with a service that returns an impossible time. */
 #include <criterion/criterion.h>
 #include <errno.h>
 

@@ -104,8 +104,8 @@ Test(stage_event, takes_the_time_of_a_containers_log)
 		     STAGE_NONE);
 }
 
-/* A line of 64 KiB may hold thousands: what were read anew for each would take a node's
- * reader a hundred times as long. */
+/* A line of 64 KiB may hold thousands of events: if the values before the first were read for each,
+ * it would take a hundred times as long. */
 Test(stage_event, of_several_in_a_line_has_what_is_before_the_first)
 {
 	const char *line = "+ echo BOOTSEER stage=a ev=begin "
@@ -136,7 +136,7 @@ Test(stage_event, is_junk_when_it_is_damaged)
 	cr_expect(is_junk("BOOTSEER stage=a ev=begin node="));
 }
 
-/* Every way to cut off what a program wrote, and a changed byte. */
+/* Try each way to cut off a program's event, and each changed byte. */
 Test(stage_event, of_a_program_is_whole_or_junk)
 {
 	struct stage_event e = STAGE_EVENT_INIT, again;
@@ -256,11 +256,12 @@ Test(stage_event, says_what_its_stage_counted)
 
 /* ------------------------------------------------------- forms of programs' logs --- */
 
-/* Lines as programs and collectors write them: %s is the event, 16:05:40 on 2026-11-23 the time,
- * in UTC (as is the time zone of the test). */
+/* Lines in the formats of programs and collectors. %s is the event; the time is 16:05:40 on
+ * 2026-11-23, in UTC (the test's time zone). */
 static const struct log_form {
 	const char *name, *form;
-	int64_t ns;         /* behind the second; STAGE_NONE: it has no time */
+	/* nanoseconds behind the second; STAGE_NONE: the line has no time */
+	int64_t ns;
 	const char *source; /* NULL: none */
 	int64_t rank;
 } forms[] = {
@@ -420,7 +421,7 @@ Test(stage_event, has_the_year_that_journald_leaves_out)
 		     STAGE_FOUND_EVENT);
 	cr_expect_eq(e.ts_ns, (int64_t)then * 1000000000);
 	cr_expect(e.source.n == 4 && memcmp(e.source.s, "gpu7", 4) == 0);
-	/* A month that is to come is of the year before. */
+	/* A future month belongs to the year before. */
 	then = time(NULL) + 40 * 86400;
 	cr_assert_not_null(localtime_r(&then, &tm));
 	(void)strftime(line, sizeof(line), "%b %d %H:%M:%S ", &tm);
@@ -498,7 +499,7 @@ Test(stage_event, is_found_where_journald_lists_the_bytes_of_a_message)
 	cr_expect(is_text(e.stage, "a") && e.ev == STAGE_END);
 	cr_expect(is_text(e.source, "gpu7"));
 	cr_expect_eq(e.ts_ns, INT64_C(1795449940123456000));
-	/* A list that is cut off or no list of bytes is no message. */
+	/* A list that is cut off, or holds no bytes, is ignored. */
 	for (size_t n = line.len - 1; n > 0; n--) {
 		line.data[n] = '\0';
 		(void)is_found_plain(line.data, &e, &room);

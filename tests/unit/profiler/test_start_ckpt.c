@@ -104,7 +104,8 @@ Test(start_ckpt, has_the_slowest_nodes_first, .init = open_set,
 Test(start_ckpt, makes_a_round_of_what_nodes_save_together, .init = open_set,
      .fini = close_set)
 {
-	/* b comes when a is done, within the pause; the next save is a round of its own. */
+	/* Node b begins after a, within the pause, in the same round; the next save is another
+	 * round. */
 	save_of(0, 5, "a", STAGE_NONE, 10);
 	save_of(9, 13, "b", STAGE_NONE, 10);
 	save_of(600, 606, "a", STAGE_NONE, 20);
@@ -120,7 +121,7 @@ Test(start_ckpt, makes_a_round_of_what_nodes_save_together, .init = open_set,
 	cr_expect_str_eq(name(SAVES.rounds[1].slowest), "a");
 	IS_S(SAVES.job_ns, 19);
 	IS_S(SAVES.end_ns - SAVES.begin_ns, 606);
-	/* A node's saves together: a 5 and 6, b 4 and 3. */
+	/* Sums of a node's saves: a 5 + 6, b 4 + 3. */
 	IS_S(SAVES.nodes[0].duration_ns, 11);
 	cr_expect_eq(SAVES.nodes[0].sum.runs, 2);
 }

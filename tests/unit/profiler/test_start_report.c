@@ -122,7 +122,7 @@ REPORT_TEST(names_the_node_that_hangs_and_not_one_that_was_late)
 	expect_wait(375, "n499, rank 0: in model.load for 6 min, which 499 of "
 			 "500 have ended; last heard 6 min ago: model.load "
 			 "begin");
-	/* What is open has a length, and the node is the slowest one. */
+	/* An open run has a length, and its node is the slowest. */
 	for (size_t i = 0; i < r.n_runs; i++)
 		if (r.runs[i].goes_on && r.runs[i].node == r.waits[0].node)
 			cr_expect_eq(start_run_length(&r, &r.runs[i],
@@ -206,7 +206,7 @@ REPORT_TEST(waits_for_a_node_without_the_mark_that_most_others_have)
 	cr_expect_str_eq(r.nodes[r.waits[0].node].name, "n3");
 }
 
-/* A node that died between two stages. */
+/* The node died between two stages. */
 REPORT_TEST(names_a_node_that_is_in_no_stage_while_most_others_train)
 {
 	for (int i = 0; i < 4; i++) {
@@ -265,7 +265,7 @@ REPORT_TEST(names_who_failed_first_before_what_followed)
 		at(0, "a", i, "model", STAGE_BEGIN);
 	for (int i = 0; i < 4; i++)
 		at(1, "a", i, "model.load", STAGE_BEGIN);
-	/* A rank raised, and torchrun stops the others; clocks may differ. */
+	/* A rank fails, and torchrun stops the others; clocks may differ. */
 	ends_with(9.5, "a", 0, "model.load", 143);
 	ends_with(10, "a", 2, "model.load", 1);
 	ends_with(10, "a", 2, "model", 1);
@@ -330,7 +330,7 @@ REPORT_TEST(takes_a_second_barrier_for_no_retry)
 	report();
 	cr_expect_eq(stage("barrier")->retries, 0);
 	cr_expect_eq(stage("sync")->retries, 0);
-	/* No status tells whether the first one went well. */
+	/* Without a status, it is unknown whether the first run succeeded. */
 	cr_expect_eq(stage("env")->retries, 1);
 	cr_expect_eq(stage("pip")->retries, 1);
 }
@@ -343,7 +343,7 @@ REPORT_TEST(calls_no_node_of_five_hundred_a_straggler_by_chance)
 		double sum = 0;
 		char name[8];
 
-		/* A bell of twelve evenly spread numbers, skewed as real times are. */
+		/* The sum of twelve uniform numbers is nearly normal; skew it like real times. */
 		for (int k = 0; k < 12; k++) {
 			random ^= random << 13;
 			random ^= random >> 7;
@@ -395,7 +395,7 @@ REPORT_TEST(pairs_stages_and_has_both_levels)
 	cr_expect_eq(stage("image")->spread.max_ns, 20 * S);
 	cr_expect_eq(stage("image")->spread.median_ns, 15 * S);
 	cr_expect_eq(stage("later")->runs, 0);
-	/* Node a waited for b for eleven seconds, which are not its own. */
+	/* Node a waited eleven seconds for b, which do not count as busy. */
 	cr_expect_eq(node("a")->busy_ns, 14 * S);
 	cr_expect_eq(node("b")->busy_ns, 24 * S);
 }
@@ -413,12 +413,12 @@ REPORT_TEST(counts_nested_stages_once)
 	cr_expect_not(stage("env.restore")->is_top);
 	cr_expect_not(stage("env.check")->is_top);
 	cr_expect_eq(node("a")->busy_ns, 12 * S);
-	/* Of ranks the slowest is the node's. */
+	/* The slowest rank counts for the node. */
 	cr_expect_eq(stage("model")->spread.max_ns, 2 * S);
 	cr_expect_eq(stage("model")->spread.n, 1);
 }
 
-/* In a log that has whole seconds a stage begins when the one before ends. */
+/* In a log with whole seconds, a stage begins in the second in which the one before ends. */
 REPORT_TEST(takes_no_open_stage_for_an_inner_one_of_what_ended_as_it_began)
 {
 	run(0, 10, "a", -1, "env");
@@ -432,7 +432,8 @@ REPORT_TEST(takes_no_open_stage_for_an_inner_one_of_what_ended_as_it_began)
 	cr_expect_not(stage("env.pip")->is_top);
 }
 
-/* As when the line with its begin was lost: the others' stages still add up to their time. */
+/* The begin of one node's outer stage was lost: the other nodes still show that it is the outer
+ * one. */
 REPORT_TEST(takes_no_stage_for_an_outer_one_since_a_node_lost_what_is_around_it)
 {
 	for (const char *n = "abc"; *n; n++) {
@@ -462,7 +463,7 @@ REPORT_TEST(adds_attempts_and_leaves_open_what_has_no_end)
 	cr_expect_eq(stage("model")->retries, 1);
 	cr_expect_eq(stage("model")->spread.max_ns, 2 * S);
 	cr_expect_eq(stage("lost")->lost_begins, 1);
-	/* What is open does not hide what comes after it. */
+	/* An open stage does not hide later ones. */
 	cr_expect_eq(node("a")->busy_ns, 17 * S);
 }
 
@@ -530,7 +531,7 @@ REPORT_TEST(names_stragglers)
 	cr_expect_eq(stage("env")->stragglers, 1);
 	cr_expect(node("n7")->is_straggler);
 	cr_expect(fabs(stage("env")->spread.max_median - 92.0 / 61) < 0.01);
-	/* Half a second is no reason to wake somebody. */
+	/* Half a second more makes no straggler. */
 	cr_expect_eq(stage("quick")->stragglers, 0);
 }
 
@@ -613,7 +614,7 @@ REPORT_TEST(is_not_moved_by_a_step_of_the_wall_clock)
 	cr_expect_eq(r.end_ns, 1040 * S);
 }
 
-/* The token of one node is enough to send any of them. */
+/* A node with a token can send any stages. */
 Test(start_report, hears_others_though_one_node_makes_stages_up,
      .init = open_set, .fini = close_set)
 {
@@ -632,7 +633,7 @@ Test(start_report, hears_others_though_one_node_makes_stages_up,
 	e.node = "b";
 	e.stage = "pull";
 	cr_expect_eq(start_set_add(set, &e, NULL), 0);
-	e.node = "a"; /* and it has what others have */
+	e.node = "a"; /* stages of other nodes are still accepted from it */
 	cr_expect_eq(start_set_add(set, &e, NULL), 0);
 }
 
@@ -657,7 +658,7 @@ REPORT_TEST(refuses_too_many_stages)
 	cr_expect_eq(start_set_add(set, &e, &err), -EINVAL);
 }
 
-/* Three nodes as they should be, and n4 whose stage within a stage takes 60 s more. */
+/* Three normal nodes, and n4 whose inner stage takes 60 s more. */
 static void slow_inside(const uint64_t *facts)
 {
 	static const char *const nodes[] = { "n1", "n2", "n3", "n4" };
@@ -731,7 +732,7 @@ Test(start_report, sums_the_time_that_nodes_lost)
 	close_set();
 }
 
-/* Three nodes; n2 was heard up to `upto` of its three stages. */
+/* Three nodes; n2 has sent only the first `upto` of its three stages. */
 static void fill_three(unsigned int upto)
 {
 	static const char *const stages[] = { "image", "env", "model" };
@@ -774,7 +775,7 @@ Test(start_report, is_the_same_when_one_nodes_events_are_read_again,
 		const struct start_run *b = &r.runs[i];
 		bool is_n2 = strcmp(r.nodes[b->node].name, "n2") == 0;
 
-		/* What the others counted came along. */
+		/* The facts of the other nodes were copied. */
 		cr_assert_eq(b->facts != 0, !is_n2);
 		if (b->facts)
 			cr_assert_eq(r.facts[b->facts - 1]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Job starts whose truth is known: clocks that are wrong by up to 10 s, drift and
- * step, events that are lost, come twice and late, retries.  Durations are to be
- * within 50 ms, stragglers those that there are, and of the causes nine in ten found.
+ * Simulated job starts with known truth: clocks that are wrong by up to 10 s, drift and jump;
+ * events that are lost, duplicated and late; retries. Durations must be right within 50 ms, all
+ * stragglers and no others must be found, and nine in ten causes.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -18,7 +18,7 @@ TestSuite(start_truth, .timeout = 300);
 #define S (1000 * MS)
 #define EPOCH (1795449940 * S) /* the service's clock at the true time 0 */
 #define TOLERANCE (50 * MS)
-#define LATER (NODES * STAGES * 6) /* events of a start at most */
+#define LATER (NODES * STAGES * 6) /* most events of a start */
 
 static const char *const names[STAGES] = { "image", "env", "ckpt.open",
 					   "ckpt.read", "model" };
@@ -46,9 +46,9 @@ static bool one_in(int64_t n)
 }
 
 struct clock {
-	int64_t wall_ns, mono_ns; /* that it shows at the true time 0 */
+	int64_t wall_ns, mono_ns; /* what the clocks show at the true time 0 */
 	int64_t ppm;
-	int64_t step_at, step_ns; /* of the wall clock */
+	int64_t step_at, step_ns; /* jump of the wall clock */
 };
 
 struct truth {
@@ -97,7 +97,7 @@ static void put(int stage, int node, enum stage_ev ev, int64_t t)
 		.mono_ns = c->mono_ns + by_clock(c, t),
 		.facts = ev == STAGE_END ? facts[stage][node] : NULL,
 	};
-	if (one_in(20)) { /* it comes twice */
+	if (one_in(20)) { /* duplicate the event */
 		events[n_events] = events[n_events - 1];
 		n_events++;
 	}
@@ -108,7 +108,7 @@ static uint64_t about(double v)
 	return (uint64_t)(v * (double)between(90, 110) / 100);
 }
 
-/* What a stage counts that took `usual`, and `excess` more for the cause. */
+/* Set the facts of a stage that took `usual`, and `excess` more because of the cause. */
 static void count(int stage, int node, int64_t usual, int64_t excess)
 {
 	uint64_t *v = facts[stage][node];
@@ -149,7 +149,8 @@ static void count(int stage, int node, int64_t usual, int64_t excess)
 	case START_CAUSE_UNKNOWN:
 		memset(v, 0, excess ? sizeof(facts[0][0]) : 0);
 		break;
-	default: /* attempts; peers, who gave the same in more time */
+	/* attempts have no facts; peers gave the same bytes in more time */
+	default:
 		break;
 	}
 }
@@ -164,7 +165,7 @@ static enum start_cause one_cause(int node)
 	return c == START_CAUSE_NODE ? START_CAUSE_UNKNOWN : c;
 }
 
-/* Attempts that fail before the one that does not. */
+/* Add failed attempts before the successful one. */
 static int64_t fail(int stage, int node, int64_t t, int64_t each,
 		    unsigned int n)
 {
@@ -180,7 +181,7 @@ static int64_t fail(int stage, int node, int64_t t, int64_t each,
 	return t;
 }
 
-/* A stage of a node from the true time `t` on; returns its end. */
+/* Simulate a stage of a node from the true time `t` on; returns its end. */
 static int64_t one_stage(int stage, int node, int64_t t)
 {
 	struct truth *w = &truth[stage][node];
@@ -229,7 +230,8 @@ static void make_start(void)
 			.step_at = between(0, 400 * S),
 			.step_ns = one_in(5) ? between(-5 * S, 5 * S) : 0,
 		};
-	for (int k = 0; k < STAGES; k++) { /* each waits for the slowest */
+	/* each stage waits for the slowest node */
+	for (int k = 0; k < STAGES; k++) {
 		int64_t last = t;
 
 		for (int i = 0; i < NODES; i++) {
@@ -240,7 +242,8 @@ static void make_start(void)
 		}
 		t = last + 10 * MS;
 	}
-	for (size_t i = n_events - 1; i > 0; i--) { /* and late */
+	/* shuffle, as if events came late */
+	for (size_t i = n_events - 1; i > 0; i--) {
 		size_t j = (size_t)between(0, (int64_t)i);
 		struct start_event e = events[i];
 
@@ -249,7 +252,7 @@ static void make_start(void)
 	}
 }
 
-/* The exchange with the service is half way through the start. */
+/* Each node exchanges clocks half way through the start. */
 static void put_clocks(struct start_set *set)
 {
 	for (int i = 0; i < NODES; i++) {
@@ -347,7 +350,7 @@ static void check_start(void)
 		n += truth[k][node].is_known;
 		check_cell(&r, &r.cells[i]);
 	}
-	/* None of those that are known is missing. */
+	/* All known cells were found. */
 	cr_expect_eq(n, n_known());
 	check_causes(&r);
 	start_report_fini(&r);

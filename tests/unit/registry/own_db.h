@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A registry's database of a test alone, in a folder that goes with it. */
+/* A database for one test, in a temporary folder that is removed with it. */
 #ifndef BOOTSEER_TESTS_REGISTRY_OWN_DB_H
 #define BOOTSEER_TESTS_REGISTRY_OWN_DB_H
 
@@ -11,7 +11,8 @@
 
 static char own_db_dir[] = "/tmp/registry_db.XXXXXX";
 
-/* An empty one of SQLite, or the one that `given` names, with what an earlier test left there. */
+/* Open an empty SQLite database, or the one that `given` names, which may hold rows of earlier
+ * tests. */
 static struct db *own_db_open(const char *given)
 {
 	char url[64];

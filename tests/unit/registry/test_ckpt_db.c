@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* On SQLite; tests/functional/checkpoints.bats has both kinds. */
+/* Tests of ckpt_db.c on SQLite; tests/functional/checkpoints.bats uses both databases. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <sqlite3.h>
@@ -59,7 +59,7 @@ static void close_db(void)
 	(void)rmdir(dir);
 }
 
-/* One event of a job on a node, `s` seconds after T0, heard of at `now`. */
+/* Store an event of a job on a node, `s` seconds after T0, received at `now`. */
 static void say(const char *job, const char *node, const char *stage,
 		enum stage_ev ev, int64_t s, uint64_t bytes, int64_t now)
 {
@@ -89,7 +89,7 @@ static void save_of(const char *job, const char *node, int64_t from, int64_t to,
 	say(job, node, START_CKPT_SAVE, STAGE_END, to, bytes, NOW);
 }
 
-/* How many starts are due, which are summed up then. */
+/* Sum up the starts that are due; returns their number. */
 static int sum_up(int64_t now)
 {
 	int64_t ids[10];
@@ -108,7 +108,7 @@ static int sum_up(int64_t now)
 	return n;
 }
 
-/* The rows as "job stage bytes slowest;", the latest first. */
+/* Append the row as "job stage bytes slowest;". */
 static int note_row(void *arg, const struct ckpt_row *r)
 {
 	struct buf *b = arg;
@@ -213,7 +213,7 @@ Test(ckpt_db, keeps_a_start_until_more_comes, .init = open_new,
 	ckpt_cache_free(c);
 }
 
-/* As many events as one node may send of a start. */
+/* Send as many events as a node may send in a start. */
 static void save_often(const char *job, const char *node)
 {
 	struct stage_event e = STAGE_EVENT_INIT;
@@ -291,7 +291,7 @@ Test(ckpt_db, keeps_so_many_starts_the_last_ones, .init = open_new,
 	save_of("b", "n1", 100, 107, 700);
 	held = get_kept(c, "a");
 	ckpt_cache_put(c, get_kept(c, "b"));
-	/* "b" is asked for again and again, "a" not. */
+	/* Use "b" repeatedly, "a" not, so that "a" leaves the cache. */
 	for (unsigned int i = 0; i < CKPT_CACHE_STARTS - 1; i++) {
 		(void)snprintf(job, sizeof(job), "j%u", i);
 		save_of(job, "n1", 100, 107, i + 1);
@@ -303,7 +303,7 @@ Test(ckpt_db, keeps_so_many_starts_the_last_ones, .init = open_new,
 	}
 	f = get_kept(c, "a");
 	cr_expect_neq(f, held);
-	/* Whoever has it may go on with it. */
+	/* The older reference stays valid. */
 	cr_expect_str_eq(held->head.job, "a");
 	ckpt_cache_put(c, f);
 	ckpt_cache_put(c, held);
@@ -363,7 +363,7 @@ Test(ckpt_db, forgets_sums_with_their_start, .init = open_new, .fini = close_db)
 	expect_rows("", 0, "", 10);
 }
 
-/* What no statement of the service does; `sql` in the words of SQLite. */
+/* Change the database by SQL of SQLite that the service never runs. */
 static void alter(const char *sql)
 {
 	sqlite3 *raw;
@@ -421,7 +421,7 @@ static void print_part(struct buf *b, const struct ckpt_found *f,
 	}
 }
 
-/* All that is known of a start, as text, which is the caller's. */
+/* Everything known about a start as text; the caller frees it. */
 static char *text_of(int64_t id)
 {
 	struct error err = ERROR_INIT;
@@ -438,9 +438,9 @@ static char *text_of(int64_t id)
 
 #define NODES 5
 #define JOBS 3
-#define SAID 160 /* events of a node */
+#define SAID 160 /* events of each node */
 
-/* Events of one node, of which batches are made. */
+/* The events of one node, from which batches are made. */
 struct said_node {
 	struct stage_event events[SAID];
 	char name[8];
@@ -485,8 +485,8 @@ static void make_said(struct said_node *s, unsigned int node)
 	}
 }
 
-/* Some of what the node says, now and then out of order, twice, or what was sent before:
- * with an exchange of its clocks, or without. */
+/* Send some of the node's events: at times out of order, twice, or repeated from before; with a
+ * clock exchange or without. */
 static void send_some(const struct said_node *s)
 {
 	struct error err = ERROR_INIT;
@@ -513,7 +513,7 @@ static void send_some(const struct said_node *s)
 	cr_assert_eq(stage_db_put(db, &b, &err), 0, "%s", err.msg);
 }
 
-/* Numbers of SQLite, of one row. */
+/* Run a query; returns the number in its single row. */
 static int64_t count(const char *sql)
 {
 	sqlite3_stmt *st;
@@ -546,7 +546,7 @@ static int64_t events_of(const void *part, size_t n)
 	return found;
 }
 
-/* Events of all parts: each once, whatever came twice. */
+/* Count the events in all parts, and check that each is there once. */
 static int64_t count_packed(void)
 {
 	sqlite3_stmt *st;
@@ -567,7 +567,8 @@ static int64_t count_packed(void)
 	return n;
 }
 
-/* Each start, by its parts, and then by its events alone; how many saves there were. */
+/* Compare each start read from its parts with the same read from its events; returns the number of
+ * saves. */
 static size_t compare_ways(void)
 {
 	char *parts[JOBS];
@@ -603,7 +604,7 @@ Test(ckpt_db, has_the_same_of_parts_as_of_events, .init = open_new,
 			send_some(&nodes[any(NODES)]);
 			if (any(40))
 				continue;
-			/* Another run of the service goes on with it. */
+			/* Continue with another process of the service. */
 			db_close(db);
 			open_as(&schema);
 		}
@@ -627,7 +628,7 @@ Test(ckpt_db, packs_what_a_node_says_into_parts_of_a_bounded_size,
 		     1);
 	cr_expect_lt(count("SELECT max(length(events)) FROM ckpt_part"),
 		     CKPT_PART_BYTES + 200);
-	/* Fewer bytes than a fourth of what the events themselves say. */
+	/* Packed events take less than a quarter of the bytes of the events. */
 	cr_expect_lt(count("SELECT sum(length(events)) FROM ckpt_part"),
 		     15 * 10800);
 	cr_expect_eq(stage_db_sweep(db, NOW + 1, &err), 1);
@@ -640,7 +641,7 @@ Test(ckpt_db, makes_a_nodes_parts_again_of_its_events, .init = open_new,
 	save_of("a", "n1", 100, 107, 700);
 	save_of("a", "n2", 100, 105, 300);
 	alter("UPDATE ckpt_part SET events = x'ff' WHERE node = 'n1'");
-	/* Damaged ones are not believed, and gone with the next word of their node. */
+	/* Damaged parts are ignored, and replaced with the node's next batch. */
 	struct error err = ERROR_INIT;
 	struct ckpt_found f;
 

@@ -99,7 +99,7 @@ Test(ckpt_pack, gives_back_what_was_packed)
 		cr_assert_eq(e.facts == NULL || e.facts == facts, 1);
 	}
 	cr_expect_eq(next(&from, &b, &pos, facts, &e), 0);
-	/* Who unpacked it packs what comes next as the one who packed it. */
+	/* The unpacking state equals the packing state, so packing can continue with it. */
 	cr_expect_eq(memcmp(&from, &to, sizeof(to)), 0);
 }
 
@@ -109,13 +109,15 @@ Test(ckpt_pack, refuses_what_is_cut_off_or_no_event)
 		const char *bytes;
 		size_t n;
 	} bad[] = {
-		{ "\x03", 1 },     /* no such event */
-		{ "\x08", 1 },     /* a clock is missing */
-		{ "\x08\x80", 2 }, /* and its end */
+		{ "\x03", 1 },     /* unknown kind of event */
+		{ "\x08", 1 },     /* the wall clock is missing */
+		{ "\x08\x80", 2 }, /* the number has no end */
 		{ "\x20\x80\x80\x80\x80\x80\x80\x80\x80\x80\x02", 11 },
-		{ "\x80\x00", 2 },             /* which facts? */
-		{ "\x80\x00\x80\x80\x02", 5 }, /* one that there is not */
-		{ "\x80\x00\x01", 3 },         /* its number is missing */
+		/* the bits of facts are missing */
+		{ "\x80\x00", 2 },
+		{ "\x80\x00\x80\x80\x02", 5 }, /* a fact that does not exist */
+		/* the value of a fact is missing */
+		{ "\x80\x00\x01", 3 },
 	};
 	uint64_t facts[STAGE_FACTS];
 	struct start_event e;

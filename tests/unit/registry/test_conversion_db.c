@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* On SQLite, and on PostgreSQL by registry.bats with $CONVERSION_DB_URL.  The clock is ours. */
+/* Tests on SQLite; registry.bats also runs them on PostgreSQL with $CONVERSION_DB_URL. The tests
+ * set the time. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ static void open_db(void)
 {
 	db = own_db_open(getenv("CONVERSION_DB_URL"));
 	now = INT64_C(1800000000);
-	/* A database that was given has what the test before left. */
+	/* A given database still has rows of the previous test: delete them. */
 	cr_assert_geq(conversion_db_sweep(db, now * 2, now * 2, &err), 0, "%s",
 		      err.msg);
 }
@@ -46,7 +47,7 @@ static int put_image(const char *repo, const char *image)
 	return put_form(repo, image, "index");
 }
 
-/* The conversion that a worker was given. */
+/* The last conversion that a worker took. */
 static struct {
 	int64_t id, tries;
 	char repo[64], image[16];
@@ -79,7 +80,7 @@ static int take_next(const char *name)
 	return rc;
 }
 
-/* The state that it has then, or -1. */
+/* Report on the taken conversion; returns its new state, or -1. */
 static int say_state(const char *name, enum conversion_said said)
 {
 	const struct conversion_worker w = make_worker(name);
@@ -158,7 +159,7 @@ Test(conversion_db, is_given_up_after_tries_that_come_later_and_later)
 	cr_expect_eq(say_state("w", CONVERSION_SAID_FAILED), CONVERSION_FAILED);
 }
 
-/* An image that has each worker killed ends, too. */
+/* Conversion of an image that kills every worker ends too. */
 Test(conversion_db, is_given_up_when_each_of_its_workers_dies)
 {
 	cr_assert_eq(put_image("reg/a/x", "1"), 1);
@@ -189,7 +190,7 @@ Test(conversion_db, serves_registries_and_owners_in_turn)
 	cr_assert_eq(take_next("w"), 1);
 	now++;
 	cr_assert_eq(take_next("w"), 1);
-	/* Each owner has had one by now, whichever came first. */
+	/* By now each owner has had one conversion, in any order. */
 	cr_expect_eq(count_state(CONVERSION_WAITING), 4);
 	for (int i = 0; i < 4; i++) {
 		now++;

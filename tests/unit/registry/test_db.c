@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* When a function is run again, on SQLite: the functions here break their connection as
- * a database that goes away does. */
+/* Tests when db_run() runs a function again, on SQLite: the functions break their connection as a
+ * lost database does. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -69,10 +69,10 @@ static void close_db(void)
 
 TestSuite(db, .init = open_db, .fini = close_db, .timeout = 60);
 
-/* What a function is to do, and what became of it. */
+/* How often and when a function breaks its connection, and what happened. */
 struct run {
 	enum { BREAK_BEFORE, BREAK_AFTER_NONE, BREAK_AFTER_ROWS } when;
-	int n_breaks; /* still to come */
+	int n_breaks; /* breaks left */
 	int n_runs, n_rows;
 };
 
@@ -134,7 +134,7 @@ Test(db, shows_no_reader_a_row_twice)
 	db_get_stats(db, &stats);
 	cr_assert_eq(stats.failures_total, 1);
 	cr_assert_eq(stats.retries_total, 0);
-	/* The next one has a connection of its own. */
+	/* The next call gets a new connection. */
 	cr_assert_eq(db_run(db, DB_ALONE, list, &r, &err), 3);
 }
 
@@ -192,7 +192,7 @@ static int sum_numbers(struct db_conn *c, void *arg, struct error *e)
 	return db_query(c, NUMBERS, NULL, 0, see_sum, arg, e);
 }
 
-/* The numbers of a database that is opened as `schema`. */
+/* The sum of the numbers in a database opened with `schema`. */
 static int64_t sum_as(const struct db_schema *schema)
 {
 	int64_t sum = 0;
@@ -217,7 +217,7 @@ Test(db, makes_up_for_the_upgrades_that_a_database_lacks_and_once)
 	later.n_upgrades = 2;
 	cr_expect_eq(sum_as(&later), 116);
 	cr_expect_eq(sum_as(&later), 116);
-	/* A new one has them all at once. */
+	/* A new database gets all upgrades at once. */
 	close_db();
 	(void)strcpy(dir + strlen(dir) - 6, "XXXXXX");
 	cr_assert(mkdtemp(dir));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* On SQLite; tests/functional/registry.bats asks both databases.  The clock is ours. */
+/* Tests of env_db.c on SQLite; tests/functional/registry.bats uses both databases. The tests set
+ * the time. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ static struct env_name name_of(const char *owner)
 	};
 }
 
-/* The generation, or 0: there was none to have. */
+/* Take the lease; returns its generation, 0: not available. */
 static int64_t take(const char *owner, const char *instead)
 {
 	const struct env_lease_wish w = { .by = "host:1",
@@ -85,7 +86,7 @@ static int publish(const char *owner, int64_t generation, const char *capture,
 	return env_db_publish(db, &n, generation, &p, &err);
 }
 
-/* What is there, with copies of what the tests look at. */
+/* An entry, with copies of the texts that tests compare. */
 struct seen_entry {
 	bool has_snapshot, is_pinned;
 	char capture[40], holder[40], bad[40];
@@ -243,7 +244,7 @@ Test(env_db, what_is_pinned_under_the_lease_of_another_captor_stays)
 	cr_expect(look().is_pinned);
 	cr_assert_eq(env_db_pin(db, &n, false, &err), 1);
 	cr_assert_eq(publish("b", theirs, TWO, 0), 1);
-	/* Its answer was lost, and it was pinned before it was sent again. */
+	/* The answer was lost, and the snapshot was pinned before the request was repeated. */
 	cr_assert_eq(env_db_pin(db, &n, true, &err), 1);
 	cr_expect_eq(publish("b", theirs, TWO, 0), 1);
 	cr_expect(look().is_pinned);
@@ -326,7 +327,7 @@ Test(env_db, a_store_has_no_more_keys_than_its_bound_until_some_are_forgotten)
 		cr_assert_eq(name_key(REPO, i, "a"), 1, "%s", err.msg);
 	cr_expect_eq(name_key(REPO, ENV_REPO_KEYS_MAX, "a"), -EDQUOT);
 	cr_expect_eq(name_key(REPO, ENV_REPO_KEYS_MAX, "b"), -EDQUOT);
-	/* What is known is no new one; and there are other stores. */
+	/* Known keys and keys of other stores are still accepted. */
 	cr_expect_eq(name_key(REPO, 0, "b"), 0);
 	cr_expect_eq(name_key(REPO "/2", 0, "a"), 1, "%s", err.msg);
 	now += 2 * DAY;
@@ -355,6 +356,6 @@ Test(env_db, what_is_not_used_is_forgotten_but_what_is_pinned)
 	cr_assert_eq(env_db_pin(db, &n, false, &err), 1);
 	cr_expect_eq(env_db_sweep(db, old - DAY, now, &err), 0);
 	cr_expect_eq(env_db_sweep(db, old, now, &err), 1);
-	/* Generations go on although nothing is known of them. */
+	/* Generations keep growing although the row was deleted. */
 	cr_expect_gt(take("b", ""), mine);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* With a database of its own: recordings of start 1 come when `held` is over, those of
- * others have gone, and those from OLD on have a list of before. */
+/* Tests with a fake database: recordings of start 1 arrive when `held` is released, those of other
+ * starts are gone, and starts from OLD on have an older list. */
 #include "registry/hot.h"
 
 #include <criterion/criterion.h>
@@ -82,7 +82,7 @@ static void begin(struct asker *a, struct hot *h, int64_t start)
 	cr_assert_eq(pthread_create(&a->thread, NULL, ask, a), 0);
 }
 
-/* A merge of start 1 that does not come to its end. */
+/* Begin a merge of start 1 that does not end. */
 static struct hot *begin_merge(struct asker *first, int64_t timeout_ns)
 {
 	struct hot *h;
@@ -161,7 +161,7 @@ Test(hot, a_list_that_nobody_merged_is_not_merged_for_a_prediction)
 	cr_assert_eq(hot_get_merged(h, &older, &list, NULL), 0);
 	hot_put(h, list);
 	cr_expect_eq(atomic_load(&n_loading), 0);
-	/* Who needs it has it merged all the same. */
+	/* A caller that may merge still merges it. */
 	cr_expect_eq(hot_get(h, &older, &list, NULL), -ENOENT);
 	cr_expect_eq(atomic_load(&n_loading), 1);
 }

@@ -53,7 +53,7 @@ Test(hot_files, counts_a_block_once_and_for_the_file_that_is_read_first)
 	add(b, "/a", 0, "one", 6, 1000);
 	add(b, "/a", 100, "three", 39, 500);
 	add(b, "/b", 100, "rare", 90, 499);
-	/* Rare where it is read first, hot in another file. */
+	/* The block is rare in the file that reads it first, and hot in another. */
 	add(b, "/c", 0, "seven77", 1, 10);
 	add(b, "/d", 0, "seven77", 20, 600);
 	t = end(b);
@@ -77,7 +77,7 @@ Test(hot_files, counts_a_block_once_and_for_the_file_that_is_read_first)
 	cr_expect_str_eq(s.files[2].path, "/b");
 	cr_expect_eq(s.files[2].stored, 30);
 	cr_expect_eq(s.files[2].confidence, 1000);
-	/* 40 steps of 1 ms. */
+	/* by_time has 40 steps of 1 ms. */
 	cr_expect_eq(s.by_time[4], 0);
 	cr_expect_eq(s.by_time[5], 30);
 	cr_expect_eq(s.by_time[20], 100);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* On SQLite, and on PostgreSQL by registry.bats with $INDEX_DB_URL.  The clock is ours. */
+/* Tests on SQLite; registry.bats also runs them on PostgreSQL with $INDEX_DB_URL. The tests set the
+ * time. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ static struct index_name name_of(const char *owner, const char *node)
 				    .now = now };
 }
 
-/* 1, or the state that is in its way, negative. */
+/* Claim an index; returns 1, or the state of the existing offer, negated. */
 static int claim(const char *owner, const char *node)
 {
 	const struct index_name n = name_of(owner, node);
@@ -72,7 +73,7 @@ static int publish(const char *owner, const char *node, int64_t parts)
 	return index_db_publish(db, &n, &p, &err);
 }
 
-/* What the list has, newest first. */
+/* The ids of the listed offers, newest first. */
 struct listed {
 	int64_t id[INDEX_LIST_MAX];
 	int n;
@@ -160,7 +161,7 @@ Test(index_db, has_nobody_hide_or_replace_the_offer_of_another_token)
 	offer("liar", 5);
 	cr_expect_eq(claim("t", "n1"), 1);
 	cr_expect_eq(put("liar", "n1", 0, 5), -ECANCELED);
-	/* The same artifact by other bytes. */
+	/* Offer other bytes as the same artifact. */
 	cr_expect_eq(put("t", "n1", 0, 7), 0);
 	cr_expect_eq(publish("t", "n1", 1), 0);
 	l = list_offers();
@@ -169,7 +170,7 @@ Test(index_db, has_nobody_hide_or_replace_the_offer_of_another_token)
 	cr_expect_eq(part.len, 7);
 	cr_expect_eq(read_part(l.id[1], 0, &part), 0);
 	cr_expect_eq(part.len, 5);
-	/* By a number alone nobody comes to another repository's. */
+	/* The number alone does not give access to another repository's offer. */
 	n.repo = "reg.example/other";
 	cr_expect_eq(index_db_part(db, &n, l.id[0], ARTIFACT, 0, &part, &err),
 		     -ENOENT);
@@ -244,7 +245,7 @@ Test(index_db, has_no_token_offer_again_what_another_ones_was_withdrawn_for)
 	offer("liar", 5);
 	cr_expect_eq(claim("t", "n1"), 1);
 	cr_expect_eq(put("t", "n1", 0, 5), 0);
-	/* While the second is on its way. */
+	/* Withdraw the artifact while the second owner sends it. */
 	cr_expect_eq(index_db_withdraw(db, &n, ARTIFACT, &err), 1);
 	cr_expect_eq(publish("t", "n1", 1), -ECANCELED);
 	cr_expect_eq(count_offers(), 0);

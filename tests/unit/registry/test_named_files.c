@@ -41,7 +41,7 @@ Test(named_files, are_others_after_each_that_is_replaced)
 	for (size_t i = 0; i < N_FILES; i++) {
 		before = named_files_sum(&cfg);
 		cr_expect_eq(named_files_sum(&cfg), before);
-		/* As a secret's are: another file of the same size. */
+		/* Replace the file by another of the same size, as is done for secrets. */
 		write_file(new, "y");
 		cr_assert_eq(rename(new, path[i]), 0);
 		cr_expect_neq(named_files_sum(&cfg), before, "%zu", i);

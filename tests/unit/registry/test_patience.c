@@ -19,7 +19,7 @@ Test(patience, a_registry_that_hangs_is_asked_by_one_at_a_time)
 	cr_assert(patience_begin(&p, now + SECOND));
 	cr_expect_not(patience_begin(&p, now + SECOND));
 	cr_expect_not(patience_begin(&p, now + SECOND), "refusals are no ends");
-	/* It answers again. */
+	/* The registry answers again. */
 	patience_end(&p, now + 2 * SECOND, true);
 	for (int k = 0; k < 8; k++)
 		cr_expect(patience_begin(&p, now + 2 * SECOND));

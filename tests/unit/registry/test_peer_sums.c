@@ -21,7 +21,7 @@ Test(peer_sums, adds_up_pairs_and_counts_partners_once)
 		cr_assert_eq(peer_sums_add_pair(s, "c", "b", 10), 0);
 	}
 	cr_assert_eq(peer_sums_add_pair(s, "a", "c", 7), 0);
-	/* Who gave nothing is no partner. */
+	/* A node that gave 0 bytes does not count as giver. */
 	cr_assert_eq(peer_sums_add_pair(s, "c", "a", 0), 0);
 	cr_assert_eq(peer_sums_end(s, &r), 0);
 	cr_assert_eq(r.n_nodes, 3);
@@ -43,7 +43,7 @@ Test(peer_sums, adds_up_pairs_and_counts_partners_once)
 	peer_sums_free(s);
 }
 
-/* One taker that makes givers up, larger than all others' pairs. */
+/* A taker invents givers with more bytes than all real pairs. */
 Test(peer_sums, tells_pairs_of_others_although_one_taker_has_the_largest)
 {
 	struct peer_sums_result r;
@@ -70,7 +70,8 @@ Test(peer_sums, tells_pairs_of_others_although_one_taker_has_the_largest)
 		n_bad += shown[i] &&
 			 strcmp(r.nodes[r.pairs[i].taker].name, "bad") == 0;
 	}
-	/* All of others, its share, and what is left of the places. */
+	/* The places go to all other pairs, to the taker's share, and the rest to the taker as
+	 * well. */
 	cr_assert_eq(n, 32);
 	cr_assert_eq(n_bad, 12);
 	memset(shown, 0, sizeof(shown));
@@ -151,7 +152,7 @@ Test(peer_sums, leaves_out_and_counts_what_is_past_its_bounds)
 	peer_sums_free(s);
 }
 
-/* More pairs than there are places at first, added twice, against a plain table. */
+/* Add more pairs than the table's first size, twice, and compare with a plain table. */
 Test(peer_sums, adds_to_the_same_pair_after_it_has_grown)
 {
 	enum { N = 200 };
@@ -211,7 +212,7 @@ Test(peer_sums, reads_the_lines_that_it_writes_and_no_others)
 		at = bad[i];
 		cr_expect_not(peer_line_parse(&at, giver, &bytes), "%s", at);
 	}
-	/* A longer name than nodes have. */
+	/* The name is longer than a node's may be. */
 	name[STAGE_NODE_MAX] = 'n';
 	buf_reset(&b);
 	cr_assert_eq(buf_printf(&b, "%.*s 5\n", (int)sizeof(name), name), 0);

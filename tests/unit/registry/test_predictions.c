@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* With starts and lists of its own: what a tenant is told of those of others. */
+/* Tests, with fake starts and lists, what a tenant sees of other tenants' starts. */
 #include "registry/predictions.h"
 
 #include <criterion/criterion.h>
@@ -12,14 +12,14 @@
 
 TestSuite(predictions, .timeout = 120);
 
-/* A repository, and the files that its start reads, a letter each. */
+/* A repository, and the files that its start reads, one letter each. */
 struct repo_start {
 	const char *repo, *files;
 };
 
 static const struct repo_start *starts;
 static size_t n_starts, n_asked;
-/* How long it takes to list starts, to look for a list, and to merge one. */
+/* Time that fake calls take: to list starts, to find a list, to merge one. */
 static int64_t listing_ns, looking_ns, merging_ns;
 static bool is_db_down;
 
@@ -80,7 +80,7 @@ static int get_list(const struct start *s, struct hot_list_text **ret,
 	return 0;
 }
 
-/* In capitals: nobody merged it yet. */
+/* Files in capitals: the list was not merged yet. */
 int hot_get_merged(struct hot *h, const struct start *s,
 		   struct hot_list_text **ret, struct error *err)
 {
@@ -103,7 +103,7 @@ void hot_put(struct hot *h, struct hot_list_text *l)
 	free(l);
 }
 
-/* The files that are told to who may see `prefix`, by name; "-": none. */
+/* Expect the predicted files, sorted by name, for a caller that may see `prefix`; "-": none. */
 static void expect_told_by(struct predictions *p, const char *prefix,
 			   const char *want)
 {
@@ -149,12 +149,13 @@ Test(predictions, a_tenant_is_told_its_own_and_what_three_others_read)
 	STARTS({ "h/a/app", "lpx" }, { "h/b/app", "lpq" },
 	       { "h/b/two", "lpqz" }, { "h/b/three", "lq" },
 	       { "h/c/app", "lp" }, { "h/d/app", "l" }, { "h/e/app", "gone" });
-	expect_told("h/a", "lpx"); /* p is of b and c alone, and its own */
-	expect_told("h/d", "lp");  /* p is of a, b and c */
+	/* p was read by owners b and c, and by a itself */
+	expect_told("h/a", "lpx");
+	expect_told("h/d", "lp"); /* p was read by a, b and c */
 	expect_told("h/b", "lpqz");
 	expect_told("h/b/two", "lpqz");
 	expect_told("h/nobody", "lp");
-	expect_told("h/b/tw", "lp"); /* no part of a name */
+	expect_told("h/b/tw", "lp"); /* prefixes match whole parts of names */
 	expect_told("", "lpqxz");
 }
 
@@ -209,7 +210,7 @@ Test(predictions, a_database_that_fails_is_no_trace_or_the_one_of_before)
 	STARTS({ "h/a/app", "l" });
 	cr_assert_eq(predictions_new(NULL, NULL, &p, NULL), 0);
 	is_db_down = true;
-	expect_told_by(p, "h/a", "-"); /* by -ENOENT alone */
+	expect_told_by(p, "h/a", "-"); /* the only error is -ENOENT */
 	test_clock_step(HOUR);
 	is_db_down = false;
 	expect_told_by(p, "h/a", "l");
@@ -219,7 +220,7 @@ Test(predictions, a_database_that_fails_is_no_trace_or_the_one_of_before)
 	cr_expect_eq(n_asked, 3);
 }
 
-/* Each of an owner of its own; all read `files`. */
+/* Make many starts, each of another owner, that all read `files`. */
 static void make_many(const char *files)
 {
 	static struct repo_start all[10000];
@@ -262,7 +263,7 @@ Test(predictions, what_was_told_stays_when_there_is_no_time_for_more)
 	expect_told_by(p, "h/x", "l");
 	looking_ns = 0;
 	test_clock_step(HOUR);
-	/* All was looked at, and there is nothing. */
+	/* No starts exist, so the prediction is empty. */
 	n_starts = 0;
 	expect_told_by(p, "h/x", "-");
 }
@@ -275,7 +276,7 @@ Test(predictions, lists_that_take_long_to_merge_keep_no_other_out)
 	       { "h/c/app", "lm" }, { "h/d/app", "M" });
 	merging_ns = NS_PER_S;
 	cr_assert_eq(predictions_new(NULL, NULL, &p, NULL), 0);
-	/* One is merged in the time that is left, the next time the next one. */
+	/* In the time left, each call merges one more list. */
 	expect_told_by(p, "h/x", "l");
 	test_clock_step(HOUR);
 	expect_told_by(p, "h/x", "lm");
@@ -291,7 +292,7 @@ Test(predictions, half_of_the_places_are_an_askers_own_and_half_are_not)
 			 i < 100 ? "h/%zu/app" : "h/own/%zu", i);
 		all[i] = (struct repo_start){ names[i], i < 100 ? "l" : "o" };
 	}
-	all[131].files = "x"; /* the last one that has a place */
+	all[131].files = "x"; /* the last start that is used */
 	all[132].files = "y";
 	starts = all;
 	n_starts = 200;
@@ -305,7 +306,8 @@ Test(predictions, no_list_is_dropped_for_one_that_is_not_made_now)
 
 	STARTS({ "h/0/app", "l" }, { "h/a/app", "k" }, { "h/b/app", "k" },
 	       { "h/c/app", "k" });
-	listing_ns = NS_PER_S; /* after which none is made for a while */
+	/* so that no prediction is made for a while after this one */
+	listing_ns = NS_PER_S;
 	cr_assert_eq(predictions_new(NULL, NULL, &p, NULL), 0);
 	expect_told_by(p, "h/0", "kl");
 	for (int i = 1; i < 100; i++) {

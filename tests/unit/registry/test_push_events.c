@@ -34,7 +34,7 @@ static int parse_pushes(const char *body)
 				 &err);
 }
 
-/* A notification of distribution that has one event. */
+/* Make a notification of distribution with one event. */
 static const char *make_event(const char *action, const char *type,
 			      const char *repository, const char *tag)
 {
@@ -93,7 +93,7 @@ Test(push_events, of_harbor_are_taken_in_both_of_its_forms)
 	cr_expect_eq(sums.n_others, 1u);
 }
 
-/* Our own pushes, or each conversion would ask for another. */
+/* Our own pushes are ignored: otherwise each conversion would cause another. */
 Test(push_events, of_what_belongs_to_an_image_are_none)
 {
 	static const char *const tags[] = {
@@ -101,7 +101,7 @@ Test(push_events, of_what_belongs_to_an_image_are_none)
 		"sha256-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 		"sha256-aaaa.sig",
 		"bootseer-trace-0123",
-		D, /* as Harbor says it of what has no tag */
+		D, /* Harbor's "tag" for an artifact without a tag */
 	};
 
 	for (size_t i = 0; i < sizeof(tags) / sizeof(*tags); i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who asks whether the database answers, while another asks. */
+/* Tests checks of the database while another check is running. */
 #include <criterion/criterion.h>
 #include <errno.h>
 
@@ -9,7 +9,7 @@ TestSuite(readiness, .timeout = 60);
 
 struct ping {
 	struct readiness *r;
-	int64_t now_ns; /* of who asks meanwhile */
+	int64_t now_ns; /* time of the second check */
 	int rc, meanwhile;
 	unsigned int n;
 };
@@ -22,7 +22,7 @@ static int answer(void *arg, struct error *err)
 	return p->rc < 0 ? error_set(err, -p->rc, "it is gone") : 0;
 }
 
-/* Another asks while this is on its way. */
+/* A ping during which a second check is made. */
 static int answer_late(void *arg, struct error *err)
 {
 	struct ping *p = arg;

@@ -57,7 +57,7 @@ Test(recent, forgets_what_was_asked_before_a_change)
 	cr_assert_eq(recent_new(&r, NULL), 0);
 	cr_expect_eq(ask("a", 0), -1);
 	recent_forget(r, NULL, NULL);
-	/* It was read before the change. */
+	/* The answer was read before the change. */
 	answer("a", 0, 7);
 	cr_expect_eq(ask("a", 0), -1);
 	answer("a", 0, 8);
@@ -80,12 +80,12 @@ Test(recent, a_change_of_one_repository_forgets_nothing_of_another)
 	cr_expect_eq(ask_of("a", "i", "h/a"), -1);
 	cr_expect_eq(ask_of("b", "i", "h/b"), 2);
 	cr_expect_eq(ask_of("c", "k", ""), 3);
-	/* Nor does it keep an answer that is under way from being remembered. */
+	/* A change of another image does not prevent an answer from being stored. */
 	cr_expect_eq(ask_of("d", "k", "h/d"), -1);
 	recent_forget(r, "j", "h/a");
 	answer_of("d", "k", "h/d", 4);
 	cr_expect_eq(ask_of("d", "k", "h/d"), 4);
-	/* The image is in both. */
+	/* The image is part of key "b" only. */
 	recent_forget(r, "i", "");
 	cr_expect_eq(ask_of("b", "i", "h/b"), -1);
 	cr_expect_eq(ask_of("d", "k", "h/d"), 4);

@@ -80,7 +80,7 @@ Test(retention, bounds_the_share_of_one_token_where_others_vote)
 	fill(VOTES_TOKEN_MAX + 2, "good");
 	for (size_t i = 0; i < VOTES_TOKEN_MAX; i++)
 		votes[i].token = evil;
-	/* It may only displace its own, the oldest of which is its last. */
+	/* The token may only displace its own votes; its last one is its oldest. */
 	cr_expect_eq(retention_judge(votes, VOTES_TOKEN_MAX + 2, "evil", "new",
 				     NOW, &at),
 		     VERDICT_DISPLACE);

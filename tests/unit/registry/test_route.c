@@ -20,7 +20,7 @@ static int find(enum httpd_method method, const char *text)
 	return route_find(routes, n_routes, method, path, &r, values);
 }
 
-/* The parameters of a request to what find() found. */
+/* Check the parameters of a request to the route that find() found. */
 static int check(const char *query, const char *node)
 {
 	static char copy[1024];

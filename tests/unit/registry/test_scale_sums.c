@@ -57,7 +57,7 @@ Test(scale_sums, spreads_times_and_counts_starts_of_jobs_by_size)
 		cr_expect_eq(number(o, "jobs"), 3);
 		r = range(o, 0);
 		cr_expect_eq(number(json_object_get(r, "job_s"), "median"), 10);
-		/* One node is as slow as itself. */
+		/* There is no ratio for starts of one node. */
 		cr_expect(json_is_null(json_object_get(r, "max_median")));
 		r = range(o, 1);
 		cr_expect_eq(number(r, "from"), 2);
@@ -90,7 +90,7 @@ static const char *unit(const json_t *o)
 	return json_string_value(json_object_get(o, "unit"));
 }
 
-/* A start of one node, of which there are as many as that node likes, is no vote. */
+/* Starts of one node do not count: a node can invent any number of them. */
 Test(scale_sums, goes_by_gpus_where_most_starts_of_several_nodes_say_how_many)
 {
 	struct scale_sums *s = begin();
@@ -156,7 +156,7 @@ static const char *stage_name(const json_t *o, size_t i)
 		json_object_get(json_array_get(stages, i), "stage"));
 }
 
-/* One node invents stages of starts of its own, and in a start of many. */
+/* A node invents stages, in starts of its own and in a start of many nodes. */
 Test(scale_sums, tells_the_stages_that_most_starts_have_on_several_nodes)
 {
 	struct scale_sums *s = begin();
@@ -177,7 +177,7 @@ Test(scale_sums, tells_the_stages_that_most_starts_have_on_several_nodes)
 
 		cr_assert_eq(json_array_size(json_object_get(o, "stages")),
 			     SCALE_STAGES_MAX);
-		/* In the order in which they came. */
+		/* The stages are in the order in which they were added. */
 		cr_expect_str_eq(stage_name(o, 0), "s0");
 		cr_expect_str_eq(stage_name(o, SCALE_STAGES_MAX - 2), "env");
 		cr_expect_str_eq(stage_name(o, SCALE_STAGES_MAX - 1), "train");

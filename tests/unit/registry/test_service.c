@@ -85,7 +85,7 @@ Test(service, a_reload_that_failed_is_tried_again_until_it_succeeds,
 	service_reload_changed(&s); /* the file may be half written */
 	service_reload_changed(&s);
 	cr_assert_neq(s.reload_failed, 0);
-	/* The cause goes away, and stat(2) shows no change. */
+	/* Repair the file without a change that stat(2) shows. */
 	write_tokens("#" GOOD);
 	cr_assert_eq(truncate(tokens, st.st_size), 0);
 	times[0] = st.st_atim;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* On SQLite; tests/functional/stages.bats has both kinds. */
+/* Tests of stage_db.c on SQLite; tests/functional/stages.bats uses both databases. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ static int put_of(const char *node, const struct buf *lines,
 	return rc < 0 ? rc : stage_db_put(db, b, err);
 }
 
-/* What was new of it. */
+/* Store a batch; returns the number of new events. */
 static uint64_t put(const char *node, const struct buf *lines)
 {
 	struct error err = ERROR_INIT;
@@ -137,7 +137,7 @@ static struct found start_of(const char *job)
 	return ret;
 }
 
-/* Its events as the analysis has them: nodes, runs. */
+/* Read the start's events and analyse them. */
 static int get(int64_t id, const struct stage_base *base,
 	       struct start_set **ret, struct start_report *ret_report,
 	       struct error *err)
@@ -190,7 +190,7 @@ Test(stage_db, takes_no_line_that_is_no_event_of_the_node)
 	add(&no_job, e);
 	expect_refused("n1", &no_job, NULL, "line 1");
 
-	/* Only the clock of the boot that the exchange was in tells its time. */
+	/* Without a wall-clock time, only events of the boot of the clock exchange have a time. */
 	e = event_at(1, 0);
 	e.ts_ns = STAGE_NONE;
 	e.mono_ns = NS_PER_S;
@@ -207,7 +207,7 @@ Test(stage_db, counts_an_event_once_however_often_it_comes, .init = open_new,
 	AUTO_BUF lines = BUF_INIT;
 	struct stage_batch b;
 
-	/* More than go by one statement, and some by one each. */
+	/* More events than one statement stores, so that some are stored one by one. */
 	for (int i = 1; i <= 24; i++)
 		add(&lines, event_at(i, i));
 	cr_assert_eq(put("n1", &lines), 24);
@@ -215,7 +215,7 @@ Test(stage_db, counts_an_event_once_however_often_it_comes, .init = open_new,
 	cr_expect_eq(b.stored, 0);
 	cr_expect_eq(b.doubles, 24);
 	cr_expect_eq(start_of("j").events, 24);
-	/* Of another node they are others. */
+	/* Events of another node are different events. */
 	cr_expect_eq(put("n2", &lines), 24);
 	cr_expect_eq(start_of("j").events, 48);
 	cr_expect_eq(start_of("j").first_ns, (T0 + 1) * NS_PER_S);
@@ -233,7 +233,7 @@ Test(stage_db, keeps_nothing_of_a_batch_that_is_too_much, .init = open_new,
 	for (unsigned int i = 1; i <= STAGE_NODE_EVENTS_MAX; i++)
 		add(&most, event_at(i, i % 100));
 	cr_assert_eq(put("n1", &most), STAGE_NODE_EVENTS_MAX);
-	add(&more, event_at(1, 1)); /* is there already */
+	add(&more, event_at(1, 1)); /* stored already */
 	cr_expect_eq(put("n1", &more), 0);
 	for (unsigned int i = 1; i <= 20; i++)
 		add(&more, event_at(STAGE_NODE_EVENTS_MAX + i, 1));
@@ -279,7 +279,7 @@ static int note_class(void *arg, const struct job_start *s)
 			  start_class_name(job_start_class(s)));
 }
 
-/* What a start's stages were, by attempt; the newest last. */
+/* Put the stages of each attempt, and expect these classes. */
 static void expect_classes(const char *const *stages, const char *want)
 {
 	const struct job_filter all = { "j", "", "" };
@@ -348,8 +348,7 @@ Test(stage_db, tells_times_by_the_clock_of_the_service, .init = open_new,
 	e.mono_ns = 3 * NS_PER_S;
 	e.boot = BOOT;
 	add(&lines, e);
-	e = event_at(2,
-		     100); /* without a boot the wall clock is what there is */
+	e = event_at(2, 100); /* without a boot only the wall clock counts */
 	e.ev = STAGE_MARK;
 	e.stage = stage_text(START_READY_MARK);
 	add(&lines, e);
@@ -358,7 +357,7 @@ Test(stage_db, tells_times_by_the_clock_of_the_service, .init = open_new,
 	cr_expect_eq(start_of("j").last_ns, (T0 + 40) * NS_PER_S);
 	cr_expect_eq(start_of("j").ready_ns, (T0 + 40) * NS_PER_S);
 
-	/* Whose clock is a day ahead is not the latest for a day. */
+	/* A node whose clock is a day ahead does not stay first in the list for a day. */
 	e = event_at(3, 86400);
 	e.job = stage_text("ahead");
 	put_one("n1", e);

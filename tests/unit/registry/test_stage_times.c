@@ -9,7 +9,7 @@ TestSuite(stage_times, .timeout = 60);
 
 #define S INT64_C(1000000000)
 
-/* A start of one node and one stage, `runs` times begun and `open` not ended. */
+/* Add a start of one node and one stage, with `runs` runs of which `open` have no end. */
 static void add(struct stage_times *t, const char *stage, unsigned int runs,
 		unsigned int open, int64_t ns, bool is_ready)
 {
@@ -39,7 +39,8 @@ Test(stage_times, a_time_counts_in_each_bucket_that_it_is_within)
 	struct stage_times *t;
 
 	cr_assert_eq(stage_times_new(&t, NULL), 0);
-	add(t, "env", 1, 0, 5 * S, true); /* a bound is within */
+	/* the bound of a bucket belongs to it */
+	add(t, "env", 1, 0, 5 * S, true);
 	add(t, "env", 1, 0, 5 * S + 1, false);
 	add(t, "env", 1, 0, 7200 * S, true);
 	cr_assert_eq(stage_times_format(t, &text), 0);
@@ -60,7 +61,7 @@ Test(stage_times, a_time_counts_in_each_bucket_that_it_is_within)
 		"stage_duration_seconds_bucket{stage=\"env\",le=\"+Inf\"} 3\n");
 	expect_line(&text,
 		    "stage_duration_seconds_sum{stage=\"env\"} 7210.000\n");
-	/* Only starts that became ready have a time. */
+	/* Only ready starts count for the whole duration. */
 	expect_line(&text, "start_duration_seconds_count{} 2\n");
 	stage_times_free(t);
 }

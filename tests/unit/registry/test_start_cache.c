@@ -51,7 +51,7 @@ static void close_db(void)
 	(void)rmdir(dir);
 }
 
-/* `node` runs a stage `times` times; ids begin with `id`, which says when, too. */
+/* Send `times` runs of a stage by `node`; ids and times begin at `id`. */
 static void say(const char *node, int times, int id)
 {
 	struct error err = ERROR_INIT;
@@ -120,7 +120,7 @@ Test(start_cache, makes_once_what_many_ask_for_at_once, .init = open_new,
 	start_cache_get_stats(cache, &s);
 	cr_expect_eq(s.misses_total, 1);
 	cr_expect_eq(s.hits_total, ASKERS - 1);
-	/* And of what came since, once more. */
+	/* After new events, one more analysis is made. */
 	say("n3", 7, 500990);
 	ask_at_once(NODES * TIMES + 7);
 	start_cache_get_stats(cache, &s);

@@ -17,7 +17,7 @@ static struct service s = { .cfg = &cfg };
 
 static sqlite3 *raw;
 
-/* The value of a SELECT, or 0; any other SQL is run. */
+/* Run SQL; returns the value of a SELECT, else 0. */
 static int64_t ask(const char *sql)
 {
 	sqlite3_stmt *st;
@@ -32,7 +32,7 @@ static int64_t ask(const char *sql)
 	return v;
 }
 
-/* A start of job jN, which is over. */
+/* Store a finished start of job jN. */
 static void put_start(int n)
 {
 	struct error err = ERROR_INIT;
@@ -75,7 +75,7 @@ static void begin(void)
 	cr_assert_eq(stage_times_new(&s.stage_times, &err), 0);
 	for (int i = 1; i <= STARTS; i++)
 		put_start(i);
-	/* Only their times are summed up here. */
+	/* Mark the checkpoints as summed up, so that only times are due. */
 	(void)ask("UPDATE job_start SET ckpt_revision = revision");
 }
 
@@ -89,7 +89,7 @@ static void end(void)
 	own_db_close(s.db);
 }
 
-/* Stops the loop when the first sweep has ended. */
+/* Stop the loop when the first sweep has ended. */
 static void on_look(struct loop_timer *t)
 {
 	if (!s.sweep.running)

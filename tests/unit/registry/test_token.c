@@ -61,7 +61,8 @@ Test(token, has_the_stores_that_it_names_and_none_beside_or_below)
 	cr_expect_not(
 		token_has_store(&t.v[0], "s3://bkt/env,hdfs://nn:8020/e"));
 	cr_expect_not(token_has_store(&t.v[0], ""));
-	/* Which environments it may ask about is not what its nodes may read. */
+	/* The environments that a token may ask about are not the stores that its nodes may
+	 * read. */
 	cr_expect_not(token_has_store(&t.v[1], "s3://bkt"));
 	cr_expect_not(token_has_store(&t.v[1], "s3://bkt/env"));
 	tokens_fini(&t);

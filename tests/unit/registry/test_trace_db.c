@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which start is the nearest, and whose recordings stay; on SQLite, registry.bats has
- * both kinds. */
+/* Tests which start is closest and which recordings are kept, on SQLite; registry.bats uses both
+ * databases. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static void close_db(void)
 
 TestSuite(trace_db, .init = open_new, .fini = close_db, .timeout = 120);
 
-/* One recording of node `node`; what became of it, or -errno. */
+/* Store a recording of `node`; returns the verdict or -errno. */
 static int put(const struct trace_limits *l, const char *repo,
 	       const char *image, const char *workload, const char *node,
 	       int64_t now)
@@ -85,7 +85,7 @@ static int put(const struct trace_limits *l, const char *repo,
 	rc = trace_db_put(db, l, &r, now, &verdict, &evicted, &err);
 	if (rc < 0)
 		return rc;
-	/* A node that asks first is told what would happen. */
+	/* trace_db_judge() had predicted the verdict. */
 	cr_expect_eq(judged, verdict);
 	return (int)verdict;
 }
@@ -134,7 +134,7 @@ Test(trace_db, the_nearest_start_is_found)
 	cr_assert_eq(find("A", "w", "h/r", &s), 0);
 	cr_expect_eq(s.match, MATCH_OWN);
 	cr_expect_eq(s.votes, 1);
-	/* Where a repository is not known, its others are not near. */
+	/* Without a repository there are no related starts. */
 	cr_expect_eq(find("C", "w", "", &s), -ENOENT);
 }
 
@@ -168,7 +168,7 @@ Test(trace_db, what_is_not_below_the_askers_prefix_is_not_found)
 	cr_assert_eq(put(&plenty, "h/mine/y", "A", "w", "n", NOW),
 		     VERDICT_STORE);
 	cr_expect_eq(trace_db_find(db, &q, NOW, &s, &err), 0);
-	/* Nor is it forgotten by those who do not see it. */
+	/* A token cannot delete a start that it may not see. */
 	cr_expect_eq(trace_db_forget(db, "A", "", "", "h/mine", &err), 1);
 	cr_expect_eq(count_starts(&plenty, NOW), 1);
 }
@@ -180,7 +180,7 @@ static int count_line(void *arg, const struct start_line *l)
 	return 0;
 }
 
-/* What is listed of image A to who says that it is of `repo`. */
+/* Count the starts of image A listed for a caller that names `repo`. */
 static int count_lines(const char *repo)
 {
 	int n = 0;
@@ -204,12 +204,12 @@ Test(trace_db, what_is_of_a_store_is_found_by_the_stores_name_alone)
 	cr_assert_eq(trace_db_find(db, &q, NOW, &s, &err), 0);
 	cr_expect_eq(s.match, MATCH_OWN);
 	cr_expect_eq(count_lines("s3://bkt/env"), 1);
-	/* Of neither one above nor below, which is another store. */
+	/* A URL above or below the store's is another store. */
 	q.repo = q.prefix = "s3://bkt";
 	cr_expect_eq(trace_db_find(db, &q, NOW, &s, &err), -ENOENT);
 	q.repo = q.prefix = "s3://bkt/env/x";
 	cr_expect_eq(trace_db_find(db, &q, NOW, &s, &err), -ENOENT);
-	/* Nor by who does not say where the image is from, or says another place. */
+	/* The start is not found without the store's URL, or with another one. */
 	cr_expect_eq(find("A", "w", "", &s), -ENOENT);
 	cr_expect_eq(find("A", "w", "h/r", &s), -ENOENT);
 	cr_expect_eq(find("A", "other", "h/r", &s), -ENOENT);
@@ -253,7 +253,7 @@ Test(trace_db, a_node_sends_so_many_starts_within_an_hour)
 	cr_assert_eq(put(&l, "h/r", "B", "w", "n", NOW), VERDICT_STORE);
 	cr_expect_eq(put(&l, "h/r", "C", "w", "n", NOW), -EDQUOT);
 	cr_expect(strstr(err.msg, "'n'"), "%s", err.msg);
-	/* Nothing of it stays, and others are not asked to wait for it. */
+	/* Nothing was stored, and other nodes may still send. */
 	cr_expect_eq(count_starts(&l, NOW), 2);
 	cr_expect_eq(put(&l, "h/r", "C", "w", "m", NOW), VERDICT_STORE);
 	cr_expect_eq(put(&l, "h/r", "A", "w", "n", NOW + 10), VERDICT_REPLACE);
@@ -271,12 +271,12 @@ Test(trace_db, a_node_pays_with_its_own_older_recordings)
 	cr_assert_eq(put(&l, "h/r", "A", "w", "n", NOW - 8), VERDICT_STORE);
 	cr_assert_eq(put(&l, "h/r", "B", "w", "n", NOW - 7), VERDICT_STORE);
 	cr_assert_eq(put(&l, "h/r", "C", "w", "n", NOW - 6), VERDICT_STORE);
-	/* That of the other node is there still. */
+	/* The other node's recording still exists. */
 	cr_assert_eq(find("A", "w", "h/r", &s), 0);
 	cr_expect_eq(s.match, MATCH_OWN);
 	cr_expect_eq(s.votes, 1);
 	cr_assert_eq(put(&l, "h/r", "D", "w", "n", NOW - 5), VERDICT_STORE);
-	/* A start without recordings has gone. */
+	/* A start without recordings was deleted. */
 	cr_assert_eq(find("B", "w", "h/r", &s), 0);
 	cr_expect_eq(s.match, MATCH_RELATIVE);
 	cr_expect_eq(count_starts(&l, NOW), 3);
@@ -292,7 +292,7 @@ Test(trace_db, a_repository_pays_with_its_own_starts)
 		     VERDICT_STORE);
 	cr_assert_eq(put(&l, "h/r", "A", "w", "n", NOW - 8), VERDICT_STORE);
 	cr_assert_eq(put(&l, "h/r", "B", "w", "n", NOW - 7), VERDICT_STORE);
-	/* A start that somebody uses outlives one that nobody does. */
+	/* A start that is used is kept longer than an unused one. */
 	cr_assert_eq(find("A", "w", "h/r", &s), 0);
 	cr_assert_eq(put(&l, "h/r", "C", "w", "n", NOW - 6), VERDICT_STORE);
 	cr_assert_eq(find("A", "w", "h/r", &s), 0);
@@ -329,7 +329,7 @@ Test(trace_db, what_nobody_used_for_long_is_forgotten)
 
 	cr_assert_eq(put(&plenty, "h/r", "A", "w", "n", NOW), VERDICT_STORE);
 	cr_assert_eq(put(&plenty, "h/r", "B", "w", "n", NOW), VERDICT_STORE);
-	/* Used later than a use is noted again. */
+	/* The use is late enough to be stored again. */
 	cr_expect_eq(count_starts(&plenty, NOW + 20 * DAY), 2);
 	cr_assert_eq(find("A", "w", "h/r", &s), 0);
 	cr_expect_eq(count_starts(&plenty, NOW + 29 * DAY), 1);

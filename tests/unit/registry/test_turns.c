@@ -15,7 +15,7 @@ TestSuite(turns, .timeout = 120);
 
 struct job {
 	struct owner_turn turn;
-	sem_t *gate; /* NULL: it does not wait */
+	sem_t *gate; /* NULL: the job does not wait */
 	char who;
 };
 
@@ -24,7 +24,8 @@ static struct pool *pool;
 static struct turns *turns;
 static sem_t gate;
 static atomic_int n_begun;
-static char order[2 * MANY + 1]; /* as they were done */
+/* owners of the jobs, in the order in which they ended */
+static char order[2 * MANY + 1];
 static size_t n_done, n_dropped;
 
 static void run(struct owner_turn *t)
