@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which members of the group have blocks, and where they are asked.  Each opens the image of
- * blocks on its links, and shows its address as others show a right (docs/formats/p2p.md).
+ * Which members of the group serve blocks, and at which addresses. To announce its address, a
+ * member opens an image reserved for blocks on each link, and sends the address where other
+ * images have a capability (docs/formats/p2p.md).
  */
 #include <errno.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "groupio/blocks_priv.h"
 #include "groupio/group_priv.h"
 
-/* A member that failed is asked nothing for so many times --group-wait. */
+/* A member that failed gets no requests for blocks for so many times --group-wait. */
 #define SILENT_WAITS 12
 
 void members_tell_blocks(struct group *g, struct group_peer *p)
@@ -26,7 +27,7 @@ void members_tell_blocks(struct group *g, struct group_peer *p)
 				      strlen(addr), NULL);
 }
 
-/* The address goes into URLs. */
+/* Note where the member serves blocks. The address is checked, since it goes into URLs. */
 int members_note_blocks(struct group *g, struct group_peer *p, const void *addr,
 			size_t len, struct error *err)
 {
@@ -70,7 +71,7 @@ void blocks_announce(struct blocks *b)
 	loop_post(g->loop, &g->announce);
 }
 
-/* With the group's lock. */
+/* May the member be sent requests for blocks now? Called with the group's lock. */
 static bool is_asked(const struct group_peer *p, int64_t now_ns)
 {
 	return p->is_up && p->blocks_addr[0] && p->blocks_silent_ns <= now_ns &&

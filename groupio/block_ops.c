@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reads and writes of blocks.  A read looks into this node's memory, then asks the block's owner,
- * which looks into its own and into the store; where no owner answers, this node looks into the
- * store itself.  A block that is put is in memory at once; its owner has it soon after, and the
- * store after that.
+ * Reads and writes of blocks. A read searches this node's memory, then sends a request to the
+ * block's owner, which searches its own memory and the store; when no owner answers, this node
+ * reads the store itself. A block that a program puts is in memory at once, soon after at its
+ * owner, and then in the store.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,10 +20,11 @@
 #include "groupio/group_priv.h"
 
 #define THREADS 8u
-#define TRIES_MAX 3u /* owners that fail before this node reads the store */
+/* owners that may fail before this node reads the store itself */
+#define TRIES_MAX 3u
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define GET_NS (120 * NS_PER_S)
-/* Descriptors that are for blocks, of those that a process may have. */
+/* Blocks may use one in so many of the descriptors that the process may have. */
 #define FILES_PART 2u
 
 /* ------------------------------------------------------------------------ reading --- */
@@ -56,8 +57,8 @@ static int fetch_bytes(struct kept_block *k, bool is_asked,
 	return block_store_fetch(k, err);
 }
 
-/* The block did not come with `rc`; another member may have offered it since it was looked for.
- * Ends it; the result is how. */
+/* End a fetch that failed with `rc`, but first try the members that have offered the block
+ * since the search began. Returns the final result. */
 static int take_offers(struct kept_block *k, int rc, struct error *err)
 {
 	struct blocks *b = k->all;
@@ -142,7 +143,7 @@ struct block_settle {
 	struct kept_block *block;
 };
 
-/* The owner has it, and the store. */
+/* Offer the block to its owner, which fetches it and writes it to the store. */
 static void pass_on(struct kept_block *k)
 {
 	struct blocks *b = k->all;
@@ -157,7 +158,8 @@ static void pass_on(struct kept_block *k)
 		if (rc != -EBUSY)
 			blocks_silence(b, &m, err.msg);
 	}
-	/* An owner that has no time for the block finds it in the store. */
+	/* The owner did not take the block, so this node stores it; the owner will find it
+	 * there. */
 	block_store_write(k);
 }
 
@@ -183,7 +185,8 @@ static void settle_block(struct kept_block *k)
 	struct error err = ERROR_INIT;
 	const int rc = seal_block(k, &err);
 
-	/* Other nodes would wait for a block that nobody can send. */
+	/* End the block, since other nodes would wait for bytes that cannot be sent without
+	 * a seal. */
 	if (rc < 0) {
 		log_warning("blocks", "not passed on name=\"%s\" reason=\"%s\"",
 			    k->name, err.msg);
@@ -205,7 +208,8 @@ static void settle_run(struct work *w)
 	free(s);
 }
 
-/* With a reference.  A program that is faster than the group does the work itself. */
+/* Start passing the block on in a thread; takes a reference. When too many blocks wait
+ * already, the calling thread does the work, which slows the program down. */
 static void begin_settle(struct kept_block *k)
 {
 	struct blocks *b = k->all;
@@ -233,7 +237,7 @@ static int check_memory(struct blocks *b, int fd, uint64_t *ret_len,
 	const int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	/* A file of the disk has no seals: -1, of which all bits are set. */
+	/* F_GET_SEALS fails for an ordinary file with -1, whose bits are all set. */
 	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0)
 		return error_set(err, EINVAL, "the memory is not sealed");
 	if (st.st_size < 1 || (uint64_t)st.st_size > BLOCK_MAX ||
@@ -246,8 +250,8 @@ static int check_memory(struct blocks *b, int fd, uint64_t *ret_len,
 	return 0;
 }
 
-/* Begin a block that is put; 1: it is here already.  A fetch that is under way is waited for: when
- * it finds nothing, the put must not end with it. */
+/* Begin a block that a program puts; 1: it is in memory already. Waits for a fetch of the
+ * block that is running: if that finds nothing, it must not end the put block too. */
 static int join_to_put(struct blocks *b, const char *name,
 		       struct kept_block **ret, struct error *err)
 {
@@ -273,7 +277,8 @@ static int join_to_put(struct blocks *b, const char *name,
 	return error_set(err, ETIMEDOUT, "%s", ignored.msg);
 }
 
-/* The first bytes of a name stay, since all that have the name are as good. */
+/* Keep a block. If the name is in memory already, the bytes there stay, since a name always
+ * stands for the same bytes. */
 int blocks_put(struct blocks *b, const char *name, int fd, struct error *err)
 {
 	struct error why = ERROR_INIT;
@@ -316,8 +321,8 @@ void blocks_pull(struct blocks *b, const char *name,
 
 	if (!k)
 		return;
-	/* The thread that looks for the block now takes the offer when it finds nothing: to wait
-	 * for it here could be to wait for a thread that this one is. */
+	/* The thread that is fetching the block tries the offer when it finds nothing. Do
+	 * not wait for it here: the wait may be for this very thread. */
 	is_noted = block_note_offer(k, from);
 	(void)error_set(&err, ENOENT, "no node has it");
 	if (is_new && is_noted && take_offers(k, -ENOENT, &err) == 0)
@@ -341,7 +346,7 @@ static void blocks_pace_nothing(struct pace *p)
 	(void)p;
 }
 
-/* Each block has a descriptor. */
+/* Raise the limit of open files, since each block in memory has a descriptor. */
 static size_t raise_files(void)
 {
 	struct rlimit r;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests of nodes for blocks: docs/formats/blocks.md.  The server is that of saves.
- * Whoever asks for a block that comes is answered when it is here, or, after half of
- * --group-wait, that it is not yet: so a node that says nothing for --group-wait is gone.
+ * Requests for blocks between nodes: docs/formats/blocks.md. They use the HTTP server of the
+ * saves. A request for a block that is being fetched is answered when the block is here, or
+ * after half of --group-wait with "not yet": so a node that is silent for --group-wait is taken
+ * for dead.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 #define PATH_BEGIN "/v1/blocks/"
 #define SEAL_HEADER "Bootseer-Block"
 #define TICK_NS (100 * NS_PER_MS)
-/* Answers that are on their way; the server drops connections whose answers are too much. */
+/* Limit of bytes in answers being sent; the server drops connections when their answers take
+ * too much memory. */
 #define SENDING_MAX (128u << 20)
 #define ASK_NS (60 * NS_PER_S)
 
@@ -41,7 +43,7 @@ static void block_sent(void *arg)
 	blocks_kick(b);
 }
 
-/* The block's reference goes with it. */
+/* Send the block; takes over the block's reference. */
 static void send_block(struct httpd_request *r, struct kept_block *k)
 {
 	struct httpd_reply reply = HTTPD_REPLY_INIT;
@@ -86,7 +88,8 @@ static enum block_answer look_at(struct kept_block *k)
 	return a;
 }
 
-/* With a reference, which goes where the answer is given. */
+/* Answer with the block if its state is known, and take over its reference. `is_late`: also
+ * say "not yet" while it is being fetched. Returns false if nothing was answered. */
 static bool answer_block(struct httpd_request *r, struct kept_block *k,
 			 bool is_late)
 {
@@ -153,7 +156,7 @@ void blocks_kick(struct blocks *b)
 		loop_post(b->loop, &b->kick);
 }
 
-/* With a reference, which is the waiter's then. */
+/* Put the request on the list of waiting ones; takes over the block's reference. */
 static void wait_for_block(struct blocks *b, struct httpd_request *r,
 			   struct kept_block *k)
 {
@@ -175,14 +178,16 @@ static void wait_for_block(struct blocks *b, struct httpd_request *r,
 
 /* --------------------------------------------------------- what takes time, on the pool --- */
 
-/* A block that another node asks for, or offers. */
+/* Work on the pool for a block that another node requests or offers. Exactly one of the
+ * three is set: */
 struct block_task {
 	struct work work;
 	struct loop_call call;
 	struct blocks *all;
-	struct kept_block *block;      /* to be fetched from the store, or: */
-	struct httpd_request *request; /* is it in the store? or: */
-	struct block_member from;      /* which has it */
+	struct kept_block *block; /* the block to fetch from the store */
+	/* a request that only wants to know whether the store has the block */
+	struct httpd_request *request;
+	struct block_member from; /* the member that offers the block */
 	char name[BLOCK_NAME_LEN + 1];
 	int rc;
 };
@@ -197,7 +202,7 @@ static void has_answer(struct loop_call *c)
 	free(t);
 }
 
-/* How many blocks are on their way then. */
+/* Change the count of blocks on their way, and return the new count. */
 static size_t count_pending(struct blocks *b, int by)
 {
 	size_t n;
@@ -246,7 +251,7 @@ static bool begin_task(struct blocks *b, const struct block_task *what)
 
 /* ----------------------------------------------------------------------- requests --- */
 
-/* This node owns the block, as far as the other one knows. */
+/* Handle a request for a block of which this node should be the owner. */
 static void want_block(struct blocks *b, struct httpd_request *r,
 		       const char *name)
 {
@@ -275,7 +280,8 @@ static void want_block(struct blocks *b, struct httpd_request *r,
 static void want_from_memory(struct blocks *b, struct httpd_request *r,
 			     const char *name)
 {
-	/* Not one that comes: it may come from the node that asks. */
+	/* Blocks that are being fetched do not count: their bytes may come from the node
+	 * that sent this request. */
 	struct kept_block *k = block_find_here(b, name);
 
 	if (k)
@@ -361,7 +367,8 @@ struct member_sink {
 	struct block_seal seal;
 };
 
-/* Nothing is allocated on the word of a stranger. */
+/* Prepare memory for the answer after its seal was checked: an unchecked length could make
+ * this node allocate too much. */
 static int begin_sink(struct member_sink *s, const struct http_response *r,
 		      struct error *err)
 {
@@ -416,7 +423,7 @@ static int status_error(const struct http_response *r, struct error *err)
 	return error_set(err, EIO, "it answers %ld", r->status);
 }
 
-/* 1: ask again. */
+/* Request the block once; 1: the member has it not yet, so request it again. */
 static int fetch_once(struct kept_block *k, const struct block_member *m,
 		      const char *what, int64_t until_ns, struct error *err)
 {
@@ -444,7 +451,7 @@ int block_peer_fetch(struct kept_block *k, const struct block_member *m,
 {
 	struct blocks *b = k->all;
 	const int64_t until_ns = clock_now_ns() + ASK_NS;
-	/* The server cuts answers off when all of them are too much memory. */
+	/* The server breaks off answers when all answers together take too much memory. */
 	bool was_cut = false, is_again;
 	int rc;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names and seals of blocks: docs/formats/blocks.md. */
+/* Makes and checks names and seals of blocks: docs/formats/blocks.md. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -127,7 +127,8 @@ uint64_t block_weight(const char *name, uint64_t seed)
 {
 	uint64_t v;
 
-	/* The name is random already; the rest is the finalizer of splitmix64. */
+	/* The name is random already; the rest mixes in the seed, as the end of splitmix64
+	 * does. */
 	memcpy(&v, name, sizeof(v));
 	v = le64toh(v) ^ seed;
 	v = (v ^ (v >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

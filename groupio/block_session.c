@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A program's connection for blocks, after its first request: docs/formats/blocks.md. */
+/* The connection of a program for blocks, after its first request: docs/formats/blocks.md. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,15 @@
 #include "groupio/rank_socket.h"
 #include "groupio/save_priv.h"
 
-#define SESSIONS_MAX 32u /* held for as long as programs like */
+/* programs keep these connections for as long as they like */
+#define SESSIONS_MAX 32u
 #define REQUEST_SIZE 8u
 #define GREETING "{\"blocks\":1}\n"
 #define TOO_MANY "{\"reason\":\"32 connections have blocks already\"}\n"
 
 enum block_op { BLOCK_OP_GET = 1, BLOCK_OP_PUT = 2, BLOCK_OP_HAS = 3 };
 
-/* A length, or -errno; with it the memory, where `fd` is one. */
+/* Send a length or -errno, and the block's memory `fd` unless it is -1. */
 static bool send_answer(int sock, int64_t n, int fd)
 {
 	uint8_t text[8];
@@ -101,7 +102,7 @@ static bool begin_session(struct blocks *b)
 
 void blocks_serve(struct blocks *b, int sock, const char *cache)
 {
-	/* A program may be silent for as long as it likes. */
+	/* No timeout: a program may be silent for as long as it likes. */
 	const struct timeval ever = { .tv_sec = 0 };
 
 	if (!begin_session(b)) {

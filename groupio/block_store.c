@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks in the store: an object each, its seal before its bytes (docs/formats/blocks.md). */
+/* Blocks in the store: an object for each block, with the seal before the bytes
+ * (docs/formats/blocks.md). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,9 +13,9 @@
 
 #define BLOCKS_FOLDER ".bootseer/blocks"
 #define OBJECT_LEN (sizeof(BLOCKS_FOLDER) + 4 + BLOCK_NAME_LEN)
-/* A node looks what is there when it has written so much of its share. */
+/* A node lists the stored blocks when it has written 1/8 of its share since the last list. */
 #define TRIM_PART 8u
-/* More are looked at next time. */
+/* Objects listed in one pass; later passes see the rest. */
 #define TRIM_OBJECTS_MAX (1u << 20)
 
 static void object_name(const char *name, char ret[OBJECT_LEN])
@@ -104,7 +105,8 @@ struct stored_blocks {
 	uint64_t bytes;
 };
 
-/* Each node looks after the blocks that it owns, whoever wrote them. */
+/* Note a stored block if this node owns it, whoever wrote it: each node trims the blocks it
+ * owns. */
 static int note_stored(void *arg, const struct object_entry *e,
 		       struct error *err)
 {
@@ -136,7 +138,8 @@ static int compare_age(const void *a, const void *b)
 	       (x->modified_ms < y->modified_ms);
 }
 
-/* The oldest go first, but for those that are in memory, since these were used lately. */
+/* Remove the oldest blocks until the share is met. Blocks in memory were used lately, so
+ * they stay. */
 static void remove_oldest(struct stored_blocks *l, uint64_t share)
 {
 	struct blocks *b = l->all;
@@ -184,7 +187,8 @@ static bool begin_trim(struct blocks *b, uint64_t written)
 	return is_due;
 }
 
-/* Room is left for what is written until the next look. */
+/* List the stored blocks that this node owns and remove the oldest, so that there is room
+ * for the writes until the next pass. */
 static void trim_once(struct blocks *b, uint64_t share)
 {
 	struct stored_blocks l = { .all = b };
@@ -199,7 +203,7 @@ static void trim_once(struct blocks *b, uint64_t share)
 	free(l.v);
 }
 
-/* Blocks that were written meanwhile may be due for a look of their own. */
+/* Trim the store. Blocks that are written during a pass may make another pass due. */
 static void trim_store(struct blocks *b)
 {
 	const uint64_t share = own_share(b);

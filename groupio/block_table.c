@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Blocks in memory: each is a sealed memfd, which programs are given as it is.  Those that this
- * node owns have three quarters of the memory, or more where the others leave it; copies of
- * others' blocks have the rest.  What is used by nobody goes first where it was used longest ago.
+ * Blocks in memory: each is a sealed memfd, which programs receive as it is. Blocks that this
+ * node owns get three quarters of the memory, or more when copies of others' blocks leave some
+ * unused; the copies get the rest. Unused blocks are evicted first, the least recently used
+ * before others.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@
 #define GUEST_SHARE 4u
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-/* -------------------------------------------------- blocks; with the lock, these --- */
+/* ------------------------------ the functions here are called with the lock held --- */
 
 static void count_memory(struct blocks *b)
 {
@@ -135,7 +136,7 @@ static bool take_room(struct kept_block *k, uint64_t len)
 	return true;
 }
 
-/* ------------------------------------------------------------------- for others --- */
+/* ------------------------------- the functions here are called from other files --- */
 
 struct kept_block *block_join(struct blocks *b, const char *name,
 			      bool *ret_is_new)
@@ -302,7 +303,8 @@ void block_set_seal(struct kept_block *k, const struct block_seal *s)
 	blocks_kick(k->all);
 }
 
-/* Before it is BLOCK_HERE. */
+/* Count the block among those that this node owns; call it before the state becomes
+ * BLOCK_HERE. */
 void block_set_owned(struct kept_block *k)
 {
 	struct blocks *b = k->all;
@@ -346,7 +348,7 @@ void block_unmap(struct kept_block *k)
 	(void)pthread_mutex_unlock(&b->lock);
 }
 
-/* With no block in use. */
+/* Free all blocks; call it when none is in use. */
 void blocks_forget_all(struct blocks *b)
 {
 	(void)pthread_mutex_lock(&b->lock);
@@ -355,7 +357,7 @@ void blocks_forget_all(struct blocks *b)
 	(void)pthread_mutex_unlock(&b->lock);
 }
 
-/* ------------------------------------------------------------------ bytes that come --- */
+/* --------------------------------------------------- receiving the bytes of a block --- */
 
 int block_fill_begin(struct block_fill *f, struct kept_block *k, uint64_t len,
 		     struct error *err)
@@ -372,7 +374,8 @@ int block_fill_begin(struct block_fill *f, struct kept_block *k, uint64_t len,
 				 "all of --group-blocks is in use: give the "
 				 "mount more");
 	f->fd = memfd_create("bootseer-block", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	/* A shortage here is no fault of the member that sends the block. */
+	/* -ENOBUFS tells the caller that the shortage is here, and no fault of the sending
+	 * member. */
 	if (f->fd < 0 || ftruncate(f->fd, (off_t)len) < 0)
 		return error_set(err, ENOBUFS, "memory of a block: %s",
 				 strerror(errno));
@@ -396,7 +399,7 @@ int block_fill_end(struct block_fill *f, const struct block_seal *seal,
 		return error_set(err, EBADMSG, "other bytes than were sealed");
 	(void)munmap(f->map, f->len);
 	f->map = NULL;
-	/* Programs get this memory, and none may change what others read. */
+	/* Programs receive this memory, and must not be able to change what others read. */
 	if (fcntl(f->fd, F_ADD_SEALS, SEALS) < 0)
 		return error_errno(err, errno, "seal a block");
 	block_set_seal(f->block, seal);
@@ -408,7 +411,7 @@ void block_fill_fini(struct block_fill *f)
 	if (f->map)
 		(void)munmap(f->map, f->len);
 	fd_close(f->fd);
-	/* A fetch that failed may be followed by another one. */
+	/* Give back the room of a failed fetch: another fetch of the block may follow. */
 	if (f->block && f->block->fd < 0) {
 		(void)pthread_mutex_lock(&f->block->all->lock);
 		give_room(f->block);

@@ -22,28 +22,32 @@ struct blocks_config {
 	struct group *group;
 	struct object_store *store;
 	uint64_t memory; /* bytes of blocks that this node keeps */
-	uint64_t stored; /* bytes that the group leaves in the store; 0: none */
-	int64_t wait_ns; /* of silence, after which another node is not asked */
+	/* bytes of blocks that the group leaves in the store; 0: no blocks are stored */
+	uint64_t stored;
+	/* another node that is silent for so long gets no requests for a while */
+	int64_t wait_ns;
 	bool read_only;
 };
 
-/* Borrows group and store.  Nothing is served before a program has come to the socket of
- * save.h, which the blocks are to be given to. */
+/* Borrows group and store. Requests of other nodes are answered only after the first program
+ * has connected to the socket of save.h; that module must be given these blocks. */
 int blocks_new(const struct blocks_config *cfg, struct blocks **ret,
 	       struct error *err) MUST_CHECK;
-/* After saves_free(). */
+/* Free the blocks; call it after saves_free(). */
 void blocks_free(struct blocks *b);
 
 struct blocks_stats {
-	uint64_t members;      /* other nodes that have blocks */
-	uint64_t put_total;    /* blocks that programs here gave */
-	uint64_t memory_total; /* reads of programs: from this node's memory, */
-	uint64_t member_total; /* from another node, */
-	uint64_t store_total;  /* from the store, */
-	uint64_t none_total;   /* and of blocks that are nowhere */
-	uint64_t received_bytes, sent_bytes;   /* from, to other nodes */
-	uint64_t fetched_bytes, stored_bytes;  /* from, to the store */
-	uint64_t evicted_total, dropped_total; /* by the budgets */
+	uint64_t members;   /* other nodes that serve blocks */
+	uint64_t put_total; /* blocks that programs of this node put */
+	/* reads by programs that were served from this node's memory */
+	uint64_t memory_total;
+	uint64_t member_total; /* reads served from another node's memory */
+	uint64_t store_total;  /* reads served from the store */
+	uint64_t none_total;   /* reads of blocks that were found nowhere */
+	uint64_t received_bytes, sent_bytes;  /* from, to other nodes */
+	uint64_t fetched_bytes, stored_bytes; /* from, to the store */
+	/* removed from memory and from the store to meet the budgets */
+	uint64_t evicted_total, dropped_total;
 	uint64_t wrong_total; /* blocks that were not what their seal says */
 	uint64_t memory_bytes;
 	uint64_t pending; /* blocks on their way to their owner, or the store */

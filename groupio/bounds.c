@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bounds on what a member may hold of another.  Units on their way to a member keep memory; a
- * member that holds others up, as a reader or as a sender, is left alone for a while.
+ * Limits on what a member may cost this node. Units that are being sent to a member occupy
+ * memory; a member that delays others, as a reader or as a sender, is shunned for a while: it
+ * gets no requests and no answers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,21 +11,21 @@
 #include "groupio/bounds.h"
 #include "groupio/units.h"
 
-/* In so many times --group-wait, or as many times what this node's own fetches take from a slow
- * store, a member that is asked has to send so many bytes, or a whole piece: a link that many
- * members share brings a unit slowly, and what it brings must not be read twice.  One that takes
- * units has to take as much. */
+/* A member must send or take GAIN_MIN bytes, or a whole piece, in so many times --group-wait
+ * (or in so many times the duration of this node's own fetches, when the store is slow). The
+ * limit is generous, since a link that many members share brings a unit slowly, and shunning
+ * the member means reading the unit twice. */
 #define UNIT_WAITS 4
 #define GAIN_MIN (1u << 20)
-/* When so many that were asked for later have come, a piece is kept back. */
+/* When so many units that were requested later have arrived, a unit is taken for withheld. */
 #define OVERTAKEN_MAX 64u
-/* A member that held others up is asked, and answered, nothing for so many. */
+/* A member that delayed others is shunned for so many times --group-wait. */
 #define SHUN_WAITS 12
 
 /* ------------------------------------------------------------------------ sends --- */
 
-/* A half of the memory is the most for one member, and three quarters are for all of them, so
- * that members that take nothing leave others and the readers of this node their part. */
+/* Units being sent to one member may use half of the memory, those to all members three
+ * quarters: so members that take nothing leave room for the others and for this node's readers. */
 bool bounds_may_want(const struct group *g, const struct group_peer *p)
 {
 	return p->shunned_ns <= clock_now_ns() && p->n_held < g->n_slots / 2 &&
@@ -66,8 +67,9 @@ struct group_unit *send_end(struct group_send *s)
 
 /* ----------------------------------------------------------------------- faults --- */
 
-/* A store that is slow for all must not have each member read all of it.  Fetches that failed
- * do not count: their deadline says nothing of how long a unit takes. */
+/* Note how long a fetch from the store took. When the store is slow for all, the time limits
+ * grow, so that members do not shun each other and each read everything. Failed fetches do not
+ * count: their time is only the deadline. */
 void bounds_fetched(struct group *g, int64_t took_ns)
 {
 	const int64_t before_ns = g->slow_ns - g->slow_ns / 8;
@@ -113,7 +115,8 @@ static bool is_late(const struct group_unit *u, int64_t now_ns, int64_t most_ns)
 		return false;
 	if (now_ns - p->moved_ns > wait_ns)
 		return true;
-	/* Those that wait for this node would leave it out for what the member owes. */
+	/* Half the time for a relayed unit, or the members waiting for this node would shun
+	 * it for a delay of that member. */
 	if (u->is_relayed)
 		most_ns /= 2;
 	return asked_for_ns > most_ns &&
@@ -121,7 +124,7 @@ static bool is_late(const struct group_unit *u, int64_t now_ns, int64_t most_ns)
 		p->n_came - u->came_before > OVERTAKEN_MAX);
 }
 
-/* On the loop. */
+/* Note the time when the member has taken another GAIN_MIN bytes. On the loop. */
 static void note_taken(struct group_peer *p, int64_t now_ns)
 {
 	struct net_link_stats s;
@@ -164,7 +167,7 @@ void bounds_look(struct group *g, int64_t now_ns)
 	}
 }
 
-/* The place of the name, else the one that ends first. */
+/* The entry of this name, else the entry that expires first. */
 static struct group_shunned *shunned_place(struct group *g, const char *name)
 {
 	struct group_shunned *first = g->shunned;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files of a group: who has them open, and which member reads which units of them. */
+/* Files of a group: which members have them open, and which member reads which of their
+ * units. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +9,8 @@
 #include "common/clock.h"
 #include "groupio/units.h"
 
-/* A file that was closed here stays open for members that read it still: for so long after
- * the last of them asked, and of no more files than that. */
+/* A file that was closed here stays open for members that still read it: until so long after
+ * their last request, and for no more files than IDLE_MAX. */
 #define IDLE_NS (10 * NS_PER_S)
 #define IDLE_MAX 64u
 
@@ -19,7 +20,7 @@ void origin_unref(struct group *g, struct group_origin *o)
 {
 	if (--o->refs)
 		return;
-	/* The release closes objects of a store, which may wait, so it has no lock. */
+	/* Without the lock, since the release closes objects of a store, which may block. */
 	(void)pthread_mutex_unlock(&g->lock);
 	o->s.ops->release(o->s.arg);
 	free(o);
@@ -53,7 +54,8 @@ void file_drop_if_unused(struct group_file *f)
 	free(f);
 }
 
-/* Members of other jobs, and of none, do not know which file it is. */
+/* Make the file's id on links. It depends on the job's secret, so members of other jobs
+ * cannot tell which file it is. */
 static int file_id(const struct group *g, const struct group_source *s,
 		   struct digest *ret, struct error *err)
 {
@@ -87,8 +89,8 @@ static struct group_file *file_new(struct group *g, const struct digest *id,
 	return NULL;
 }
 
-/* On the loop.  A piece of the image is none of the file: whoever has told of all that it has
- * says that it has this one. */
+/* Offer the file to a member, on the loop. The image on the link has one piece more than the
+ * file has units: a member that announces this piece has announced all units that it holds. */
 void file_offer_to(struct group_file *f, struct group_peer *p)
 {
 	struct group *g = f->group;
@@ -106,7 +108,7 @@ void file_offer_to(struct group_file *f, struct group_peer *p)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* On the loop. */
+/* Offer the file to all members. On the loop. */
 static void group_offer(struct loop_call *c)
 {
 	struct group_file *f = container_of(c, struct group_file, offer);
@@ -123,7 +125,7 @@ static void group_offer(struct loop_call *c)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* With the lock. */
+/* Add a reader of the file. Called with the lock. */
 static bool file_attach(struct group_file *f, struct group_origin *o)
 {
 	const int64_t now_ns = clock_now_ns();
@@ -131,7 +133,7 @@ static bool file_attach(struct group_file *f, struct group_origin *o)
 
 	f->n_local++;
 	f->used_ns = now_ns;
-	/* Its bytes are the same, so that one is enough. */
+	/* All origins of the file have the same bytes, so one is enough. */
 	if (f->origin)
 		return false;
 	f->origin = o;
@@ -218,7 +220,8 @@ int peer_file_add(struct group_peer *p, struct group_file *f)
 	return 0;
 }
 
-/* By names, which all members agree on: each has the same order. */
+/* Place of a name among the file's members. They are sorted by name, so that all members
+ * have the same order. */
 static size_t member_place(const struct group_file *f, const char *name)
 {
 	size_t i = 0;
@@ -277,7 +280,7 @@ static bool is_shunned(const struct group_peer *p, int64_t now_ns)
 	return p->shunned_ns > now_ns;
 }
 
-/* With the place of this node among the members: NULL. */
+/* The member at a place; NULL for the place of this node. */
 static struct group_peer *member_at(const struct group_file *f, size_t at)
 {
 	if (at == f->self_at)
@@ -285,8 +288,8 @@ static struct group_peer *member_at(const struct group_file *f, size_t at)
 	return f->members[at > f->self_at ? at - 1 : at]->peer;
 }
 
-/* A share of a member that is left alone goes to all others: if each took it for its own, each
- * would read all of it. */
+/* The member that reads a unit instead of a shunned one. All others share its units: if each
+ * took them for itself, each would read all of them. */
 static struct group_peer *find_deputy(const struct group_file *f,
 				      uint64_t index, int64_t now_ns)
 {
@@ -308,7 +311,8 @@ static struct group_peer *find_deputy(const struct group_file *f,
 	return NULL;
 }
 
-/* Members ask different ones where several have it. */
+/* A member that has the unit. The search begins at a place that depends on the unit and this
+ * node, so that members spread their requests over all holders. */
 static struct group_peer *find_holder(const struct group_file *f,
 				      uint64_t index, size_t *ret_n)
 {
@@ -346,8 +350,8 @@ struct group_peer *file_holder(const struct group_file *f, uint64_t index)
 	return find_holder(f, index, &n);
 }
 
-/* Neighbouring units are of different members, so that each window of a reader has equal
- * shares of all. */
+/* The member that should read the unit from the store. Neighbouring units belong to
+ * different members, so that each window of a reader needs equal shares of all. */
 struct group_peer *file_reader(const struct group_file *f, uint64_t index)
 {
 	const size_t n = f->n_members + 1;
@@ -357,8 +361,9 @@ struct group_peer *file_reader(const struct group_file *f, uint64_t index)
 	return p && is_shunned(p, now_ns) ? find_deputy(f, index, now_ns) : p;
 }
 
-/* A member that came first may have all units: its link would be everybody's limit, so it is
- * asked past the unit's reader only where half of the members have it, too. */
+/* The member to request the unit from. A member that started first may have all units, and
+ * its link would limit everybody: so a holder is preferred to the unit's reader only when half
+ * of the members hold the unit. */
 struct group_peer *file_owner(const struct group_file *f, uint64_t index)
 {
 	size_t n_holders;
@@ -403,7 +408,7 @@ void files_offer_to(struct group *g, struct group_peer *p)
 					   sizeof(*all));
 	HASH_ITER(hh, g->files, f, next)
 	if (all && f->origin) {
-		f->n_known++; /* it stays while it is in the list */
+		f->n_known++; /* keeps the file while it is in the list */
 		all[n++] = f;
 	}
 	(void)pthread_mutex_unlock(&g->lock);
@@ -417,7 +422,7 @@ void files_offer_to(struct group *g, struct group_peer *p)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* With the lock, which is released meanwhile. */
+/* Drop the file's origin. Called with the lock, which is released meanwhile. */
 static void file_let_go(struct group_file *f)
 {
 	struct group_origin *o = f->origin;
@@ -427,14 +432,15 @@ static void file_let_go(struct group_file *f)
 	origin_unref(f->group, o);
 }
 
-/* With the lock, which is released meanwhile: tell the members. */
+/* Close the file on all links, after it was closed here. Called with the lock, which is
+ * released meanwhile. */
 static void file_withdraw(struct group_file *f)
 {
 	struct group *g = f->group;
 	const struct digest id = f->id;
 	struct group_peer *p;
 
-	f->n_known++; /* until this is done */
+	f->n_known++; /* keeps the file until this function is done */
 	if (f->origin)
 		file_let_go(f);
 	f->is_let_go = false;
@@ -455,7 +461,7 @@ static void file_withdraw(struct group_file *f)
 	file_drop_if_unused(f);
 }
 
-/* With the lock: a file of which the members are to be told that it is not here any more. */
+/* A file whose members must still be told that it is closed here. With the lock. */
 static struct group_file *find_let_go(struct group *g)
 {
 	struct group_file *f, *next;
@@ -466,7 +472,8 @@ static struct group_file *find_let_go(struct group *g)
 	return NULL;
 }
 
-/* With the lock: the file that nobody here has open for longest, of `*ret_n`. */
+/* The file that has been closed here for longest, and the number `*ret_n` of all such files.
+ * With the lock. */
 static struct group_file *find_idle(struct group *g, size_t *ret_n)
 {
 	struct group_file *f, *next, *oldest = NULL;

@@ -15,10 +15,11 @@
 #include "groupio/units.h"
 
 #define TICK_NS (100 * NS_PER_MS)
-/* A node that has begun looks for the others for so long before it reads a file alone. */
+/* A new member looks for the others for so long before it reads a file alone. */
 #define JOINING_NS (5 * NS_PER_S)
 
-/* This machine's name, as far as a certificate takes it, and what no other member has. */
+/* Make a member name: this machine's name, as far as a certificate allows it, and a random
+ * part that no other member has. */
 static int make_name(struct group *g, struct error *err)
 {
 	char host[48] = "";
@@ -69,7 +70,8 @@ static void *group_main(void *arg)
 		  "files are read alone from now on reason=\"%s\" cure=\"mount "
 		  "anew\"",
 		  err.msg);
-	/* Nobody hears members any more: their links end, and with them what they owe. */
+	/* The loop has failed and cannot receive messages: close the links, so that pending
+	 * requests end. */
 	(void)pthread_mutex_lock(&g->lock);
 	g->is_dead = true;
 	(void)pthread_mutex_unlock(&g->lock);
@@ -86,7 +88,7 @@ static void group_ended(struct loop_call *c)
 	loop_stop(container_of(c, struct group, ended)->loop);
 }
 
-/* Links tell what is left to tell between this and the end. */
+/* Close the links on the loop, so that members still get the last messages. */
 static void group_end(struct loop_call *c)
 {
 	struct group *g = container_of(c, struct group, ending);

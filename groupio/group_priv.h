@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A group, as its files share it. */
+/* Declarations that the files of a group share. */
 #ifndef BOOTSEER_GROUPIO_GROUP_PRIV_H
 #define BOOTSEER_GROUPIO_GROUP_PRIV_H
 
@@ -19,7 +19,7 @@
 
 #define GROUP_SLOT ((size_t)GROUP_UNIT_MAX)
 
-/* A source with those that read from it. */
+/* A source and the number of its users. */
 struct group_origin {
 	struct group_source s;
 	unsigned int refs; /* group.lock */
@@ -31,11 +31,11 @@ struct group_send; /* bounds.h */
 enum group_fault {
 	GROUP_FINE,
 	GROUP_LATE,  /* the member sent nothing in time */
-	GROUP_STUCK, /* it took nothing in time of what it asked for */
-	GROUP_WRONG, /* it sent bytes that were not the file's */
+	GROUP_STUCK, /* the member did not take in time what it had requested */
+	GROUP_WRONG, /* the member sent bytes that are not the file's */
 };
 
-/* A member that held others up, by the name in its certificate, with which it links anew. */
+/* A shunned member, by the name in its certificate, since it may connect again. */
 #define GROUP_SHUNNED_MAX 32u
 struct group_shunned {
 	char name[256];
@@ -43,41 +43,46 @@ struct group_shunned {
 };
 
 enum peer_file_state {
-	PEER_FILE_OFFERED, /* no answer yet */
-	PEER_FILE_OPEN, /* both have it; what it has in memory is not known yet */
+	PEER_FILE_OFFERED, /* offered, no answer yet */
+	/* both sides have it open; the units in the member's memory are unknown yet */
+	PEER_FILE_OPEN,
 	PEER_FILE_TOLD,
 };
 
-/* A file that is open with a member. */
+/* The state of a file on the link to one member. */
 struct peer_file {
 	struct group_file *file;
 	struct group_peer *peer;
 	LIST_ENTRY(peer_file) of_peer;
 	enum peer_file_state state;
 	uint8_t *
-		has; /* bits: units that it had, or fetched, when both opened the file */
+		/* bits: units that the member had or was fetching when both opened the file,
+		 * and those that it has named since */
+		has;
 };
 
 struct group_peer {
 	LIST_ENTRY(group_peer) of_group;
 	struct net_link *link;
 	bool is_up;
-	enum group_fault fault; /* group.lock */
+	enum group_fault fault; /* its link was closed because of `fault` */
 	bool is_left;           /* its link was dropped for that */
 	char name[256], addr[64];
-	int64_t moved_ns; /* when it sent bytes last, or that it waits for its store */
-	/* When it had sent, or taken, so many bytes last that it gets on (bounds.c); bytes since
-	 * then; units that came from it. */
+	/* when it last sent bytes, or said that it waits for its store */
+	int64_t moved_ns;
+	/* Progress of the member (bounds.c): when it last had sent or taken GAIN_MIN bytes
+	 * or a piece, bytes sent and taken since then, units received from it. */
 	int64_t gained_ns;
 	uint64_t gained_bytes, taken_bytes, n_came;
-	/* All with group.lock: until when it is left alone; units that it waits for, and those of
-	 * them that are on their way, the first to be sent first; when one arrived last. */
+	/* Until when the member is shunned; units that it waits for; the units being sent to
+	 * it, in their order; when the last one arrived. group.lock */
 	int64_t shunned_ns;
 	size_t n_held;
 	TAILQ_HEAD(, group_send) sends;
 	int64_t took_ns;
-	int64_t promised_ns; /* when it was told last that a unit will come */
-	/* Where it is asked for blocks, "": nowhere; until when it is not; group.lock */
+	int64_t promised_ns; /* when it was last told that a unit will come */
+	/* Where the member serves blocks ("": it does not), and until when it gets no
+	 * requests for them; group.lock */
 	char blocks_addr[64];
 	uint64_t blocks_seed;
 	int64_t blocks_silent_ns;
@@ -92,21 +97,25 @@ struct group_file {
 	uint32_t unit;
 	uint64_t n_units;
 	struct group_origin
-		*origin; /* NULL: nobody here has had it open for a while */
-	unsigned int n_local; /* group_file_open() less group_file_close() */
-	size_t n_known;       /* units in the table, and others that name it */
-	int64_t used_ns, joined_ns; /* by a member, last */
-	int64_t settles_ns;         /* no longer are other members waited for */
-	bool is_offered;            /* to all that were linked */
-	bool is_posted;             /* `offer` is */
-	bool is_let_go; /* the origin is, and members are to be told */
+		*origin; /* NULL: no reader here has had it open for a while */
+	/* calls of group_file_open() less those of group_file_close() */
+	unsigned int n_local;
+	/* units in the table and other objects that refer to the file */
+	size_t n_known;
+	/* when a member last used it, and last opened it */
+	int64_t used_ns, joined_ns;
+	/* until then a read may wait for other members */
+	int64_t settles_ns;
+	bool is_offered; /* to all linked members */
+	bool is_posted;  /* the call `offer` was posted */
+	bool is_let_go;  /* origin was dropped, and the members must be told */
 	struct loop_call offer;
-	/* Members that have it open, by name, and this node's place among them. */
+	/* Members that have the file open, sorted by name, and this node's place among them. */
 	struct peer_file **members;
 	size_t n_members, cap_members, self_at;
 };
 
-/* An address where members meet; the loop's. */
+/* An address of --group, at which members meet; used on the loop only. */
 struct group_place {
 	char host[256], port[8];
 	char addr[64]; /* "": not looked up yet */
@@ -114,52 +123,59 @@ struct group_place {
 	socklen_t found_len;
 	bool is_looked_up, was_told;
 	int64_t next_ns;
-	struct look_up *look_up; /* that runs; or NULL */
+	struct look_up *look_up; /* the look-up that is running, or NULL */
 };
 
 struct group {
 	struct group_config cfg;
 	struct digest secret; /* of the key file */
 	char name[256];       /* this member's */
-	struct digest room;   /* the image by which members tell of others */
+	/* image id under which members send each other addresses of members */
+	struct digest room;
 	struct digest
-		blocks_image; /* by which they tell where blocks are asked for */
+		/* image id under which members announce their address for blocks */
+		blocks_image;
 	/* The loop's: */
 	struct loop *loop;
 	struct thread thread;
 	struct pool *pool;
-	const struct net_events *events; /* of its links */
-	struct net *net; /* NULL: where members meet is not known yet */
+	const struct net_events *events; /* callbacks of the group's links */
+	/* NULL: the addresses of --group are not looked up yet */
+	struct net *net;
 	struct loop_timer tick;
 	struct loop_call ending, ended, announce;
 	struct group_place places[GROUP_PLACES_MAX];
 	size_t n_places;
-	int64_t told_ns;   /* when a member was told of the others last */
+	/* when this node last sent a member the addresses of the others */
+	int64_t told_ns;
 	int64_t linked_ns; /* when a member was linked last */
 	unsigned int told_turn;
-	uint64_t n_refused; /* since the log told of one, at refused_ns */
+	/* refused connections since the last line in the log, at refused_ns */
+	uint64_t n_refused;
 	int64_t refused_ns;
-	/* The rest with the lock.  Peers come and go on the loop alone, which may look at them
-	 * without it. */
+	/* Protected by the lock. Peers are added and removed on the loop alone, so the loop
+	 * may read their list without the lock. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool is_ending;
-	char host[64];        /* that it listens at; "": not yet */
-	bool is_unawaited;    /* nobody is to wait for `host` any more */
-	char blocks_addr[64]; /* where blocks are asked for; "": not yet */
-	bool is_dead;         /* its loop failed: files are read alone */
-	/* This node has just begun, and looks for the others; reads wait so long for that, and for what
-	 * they say then. */
+	char host[64];        /* address that it listens at; "": not yet */
+	bool is_unawaited;    /* calls of group_wait_host() return at once */
+	char blocks_addr[64]; /* where it serves blocks; "": not yet */
+	bool is_dead;         /* the loop has failed: files are read alone */
+	/* This node has just started and looks for the other members; reads wait for that
+	 * until joins_ns. */
 	bool is_joining;
 	int64_t joins_ns;
 	LIST_HEAD(, group_peer) peers;
 	struct group_file *files;
 	struct group_unit *units;
-	size_t n_queued, n_sending; /* units: to be fetched, being sent */
-	size_t n_asked; /* units in slots that reads have, or wait for, of other members */
-	int64_t slow_ns; /* time of the slowest of the latest fetches */
+	/* units waiting to be fetched; units being sent */
+	size_t n_queued, n_sending;
+	/* units in slots that readers have requested from other members */
+	size_t n_asked;
+	int64_t slow_ns; /* duration of the slowest recent fetch */
 	struct group_shunned shunned[GROUP_SHUNNED_MAX];
-	TAILQ_HEAD(, group_unit) unused; /* those used longest ago first */
+	TAILQ_HEAD(, group_unit) unused; /* least recently used first */
 	TAILQ_HEAD(, group_unit)
 	waiting; /* for slots, to be fetched; the first is served */
 	char *memory;
@@ -168,16 +184,17 @@ struct group {
 	struct group_stats stats;
 };
 
-/* ---- files.c: all with the lock, unless they say otherwise */
+/* ---- files.c: with the lock, except where a comment says otherwise */
 struct group_file *files_find(struct group *g, const struct digest *id);
-/* Which member is to be asked for the unit; NULL: this one brings it for all, from the member that
- * file_holder() says or from the store. */
+/* The member to request the unit from; NULL: this node brings it for all members, from the
+ * member that file_holder() names or from the store. */
 struct group_peer *file_owner(const struct group_file *f, uint64_t index);
-/* Which member is to read it from the store, whoever has it by now; NULL: this one. */
+/* The member that should read the unit from the store, no matter which members have it in
+ * memory; NULL: this node. */
 struct group_peer *file_reader(const struct group_file *f, uint64_t index);
-/* A member that said that it has the unit; NULL: none. */
+/* A member that has announced the unit; NULL: there is none. */
 struct group_peer *file_holder(const struct group_file *f, uint64_t index);
-/* The member has not what it named, or no more: another one is asked. */
+/* The member does not have the unit that it announced, so do not request it there again. */
 void file_forget_held(const struct group_file *f, const struct group_peer *p,
 		      uint64_t index);
 size_t unit_len(const struct group_file *f, uint64_t index);
@@ -185,14 +202,15 @@ struct peer_file *peer_file_find(const struct group_peer *p,
 				 const struct group_file *f);
 int peer_file_add(struct group_peer *p, struct group_file *f) MUST_CHECK;
 void peer_file_remove(struct peer_file *pf);
-/* The member has it open, too. */
+/* The member has the file open too. */
 int file_join(struct group_file *f, struct peer_file *pf) MUST_CHECK;
 void origin_unref(struct group *g, struct group_origin *o);
 void file_drop_if_unused(struct group_file *f);
-/* Without the lock, on the loop: this node has the unit, or reads it now. */
+/* Announce to the members that this node has the unit or reads it now. On the loop, without
+ * the lock. */
 void file_tell_held(struct group *g, const struct digest *id, uint64_t index);
-/* Without the lock, on the loop: a new member is told of all; those that nobody used for a
- * while are withdrawn. */
+/* On the loop, without the lock: offer all files to a new member; close files that no member
+ * used for a while. */
 void file_offer_to(struct group_file *f, struct group_peer *p);
 void files_offer_to(struct group *g, struct group_peer *p);
 void files_withdraw_idle(struct group *g, int64_t now_ns);
@@ -201,7 +219,7 @@ void files_fini(struct group *g);
 /* ---- join.c, on the loop */
 int places_parse(const char *text, struct group_place *places, size_t *ret_n,
 		 struct error *err) MUST_CHECK;
-/* No longer than this are answers of other members waited for before a file is read. */
+/* Longest time that a read waits for answers of other members to the offer of its file. */
 #define GROUP_SETTLE_NS NS_PER_S
 void join_tick(struct group *g, int64_t now_ns);
 void join_tell(struct group *g, const struct group_peer *p);

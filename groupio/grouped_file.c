@@ -7,14 +7,15 @@
 #include "common/bytes.h"
 #include "common/log.h"
 
-/* Smaller files are there before others could be asked. */
+/* Smaller files are read alone: that is faster than a request to another member. */
 #define SHARED_MIN MIB
 
 struct grouped_file {
 	struct ckpt_file *file;
-	struct group_file *group;       /* NULL: it is read alone */
+	struct group_file *group;       /* NULL: it is read without a group */
 	struct disk_cache_file *cached; /* NULL: its bytes are not kept */
-	atomic_uint refs;               /* its readers', and the group's */
+	/* references by readers here and by the group */
+	atomic_uint refs;
 	void (*released)(void *arg, const struct ckpt_file *f);
 	void *arg;
 };
@@ -29,7 +30,8 @@ static void grouped_file_unref(struct grouped_file *s)
 	free(s);
 }
 
-/* A member that has it on its disk spares the others the store. */
+/* Read from the disk cache first: a member that has the bytes there spares all members the
+ * store. */
 static int shared_source_read(void *arg, uint64_t off, void *buf, size_t len,
 			      struct error *err)
 {
@@ -58,8 +60,8 @@ static const struct group_source_ops shared_source = {
 	.release = shared_source_release,
 };
 
-/* Bytes that members pass on together: a whole number of chunks, of which a unit of the file has a
- * whole number; 0: there is none. */
+/* Size of the units that members exchange: a whole number of chunks that divides a unit of
+ * the file; 0: no size does. */
 static uint32_t shared_unit(const struct ckpt_file *f)
 {
 	const uint64_t unit = ckpt_file_unit(f);
@@ -69,7 +71,7 @@ static uint32_t shared_unit(const struct ckpt_file *f)
 	return unit <= GROUP_UNIT_MAX ? (uint32_t)unit : 0;
 }
 
-/* A file that cannot be shared is read alone. */
+/* Open the file in the group; a file that cannot be shared is read alone. */
 static void open_in_group(struct group *g, struct grouped_file *s)
 {
 	struct group_source source = {
@@ -125,7 +127,7 @@ struct ckpt_file *grouped_file_get(struct grouped_file *s)
 	return s->file;
 }
 
-/* Holes are nowhere. */
+/* Is the range only a hole, of which no bytes are stored anywhere? */
 static bool is_hole(const struct ckpt_file *f, uint64_t off, size_t len)
 {
 	return ckpt_file_next_stored(f, off) >= off + len;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A version of a file, as its readers here have it, and the group of mounts that read it
- * together, which may need it for longer.  Any thread.
+ * A version of a file, shared by its readers here and by the group of mounts that read it
+ * together; the group may need it for longer than the readers. Any thread.
  */
 #ifndef BOOTSEER_GROUPIO_GROUPED_FILE_H
 #define BOOTSEER_GROUPIO_GROUPED_FILE_H
@@ -12,18 +12,19 @@
 
 struct grouped_file;
 
-/* Takes `f`, also on failure.  When nobody needs it, before it is closed, released(arg) is
- * called.  `g` NULL: there is no group; `cache` NULL: nothing is kept on the disk. */
+/* Takes `f`, also on failure. When neither readers nor the group need it, released(arg) is
+ * called and then `f` is closed. `g` NULL: no group; `cache` NULL: no disk cache. */
 int grouped_file_new(struct group *g, struct disk_cache *cache,
 		     struct ckpt_file *f,
 		     void (*released)(void *arg, const struct ckpt_file *f),
 		     void *arg, struct grouped_file **ret,
 		     struct error *err) MUST_CHECK;
 void grouped_file_free(
-	struct grouped_file *s); /* its readers need it no more */
+	struct grouped_file *s); /* its readers are done with it */
 struct ckpt_file *grouped_file_get(struct grouped_file *s);
 
-/* As ckpt_read(), without a deadline; of the disk or another mount where it has the bytes. */
+/* As ckpt_read(), without a deadline; reads from the disk cache or another mount where that
+ * has the bytes. */
 int grouped_file_read(struct grouped_file *s, uint64_t off, void *buf,
 		      size_t len, struct error *err) MUST_CHECK;
 

@@ -15,8 +15,9 @@
 #include "common/fs.h"
 #include "groupio/groupio.h"
 
-/* Certificates end with the process that made them, whatever their dates say, and the clocks
- * of nodes need not agree: 2020-01-01 to the last date that there is. */
+/* The dates of certificates mean nothing: a certificate is useless once the process that
+ * made it has ended, and the clocks of nodes may differ. So all are valid from 2020-01-01 to
+ * the last possible date. */
 #define NOT_BEFORE 1577836800
 #define NOT_AFTER "99991231235959Z"
 #define URI_PREFIX "URI:bootseer://node/"
@@ -89,7 +90,7 @@ static bool set_names(X509 *cert, const char *subject, const char *issuer)
 					  0) == 1;
 }
 
-/* Without its extensions and its signature. */
+/* Make a certificate without extensions and signature. */
 static X509 *begin_cert(EVP_PKEY *key, const char *subject)
 {
 	X509 *cert = X509_new();
@@ -156,7 +157,7 @@ static bool open_file(int *fd, char path[32], FILE **ret)
 	*ret = copy < 0 ? NULL : fdopen(copy, "w");
 	if (!*ret && copy >= 0)
 		(void)close(copy);
-	/* A buffer would leave the key in memory that is given back. */
+	/* Unbuffered, since a buffer would leave the key in memory that is freed. */
 	return *ret && setvbuf(*ret, NULL, _IONBF, 0) == 0;
 }
 

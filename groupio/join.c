@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How members find one another.  Each looks up the addresses of --group, listens at one that is
- * its own where it can, and links with the others; who is linked tells the rest of whom it knows.
+ * Members find one another. Each looks up the addresses of --group, listens at the one that is
+ * its own, and links with the others; linked members send each other the addresses of all
+ * members they know.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -18,7 +19,7 @@
 #define LOOK_UP_AGAIN_NS (2 * NS_PER_S)
 #define DIAL_AGAIN_NS NS_PER_S
 #define TELL_EVERY_NS (3 * NS_PER_S)
-/* A member that is linked has told of all others that it knows within so long. */
+/* A newly linked member sends the addresses it knows within so long. */
 #define QUIET_NS (300 * NS_PER_MS)
 
 /* ---------------------------------------------------------------------- the text --- */
@@ -90,7 +91,7 @@ static bool listen_at(struct group *g, const char *addr,
 	return net_new(&c, &g->net, err) == 0;
 }
 
-/* The address of this machine by which it comes to the place; port 0. */
+/* Find this machine's own address on the route to the place; port 0. */
 static bool find_own_address(const struct group_place *p, char ret[64])
 {
 	struct sockaddr_storage own;
@@ -98,7 +99,7 @@ static bool find_own_address(const struct group_place *p, char ret[64])
 	AUTO_CLOSE int fd =
 		socket(p->found.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	/* Nothing is sent. */
+	/* connect() of a datagram socket only chooses a route; nothing is sent. */
 	if (fd < 0 ||
 	    connect(fd, (const struct sockaddr *)&p->found, p->found_len) < 0 ||
 	    getsockname(fd, (struct sockaddr *)&own, &len) < 0)
@@ -114,7 +115,7 @@ static bool is_own(const struct group_place *p)
 			      net_addr_is_own(&p->found, p->found_len));
 }
 
-/* Saves listen there, too. */
+/* Publish the address that the group listens at; the server for saves listens there too. */
 static void tell_host(struct group *g)
 {
 	const char *addr = net_self(g->net)->addr;
@@ -156,7 +157,7 @@ void group_cancel_waits(struct group *g)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* Once each place was looked up, or could not be. */
+/* Begin to listen, once each place was looked up or its look-up failed. */
 static void begin_to_listen(struct group *g)
 {
 	const struct group_place *any = NULL;
@@ -177,7 +178,8 @@ static void begin_to_listen(struct group *g)
 			log_warning("group", "no group reason=\"%s\"", err.msg);
 		return;
 	}
-	/* Another mount of this machine may have the place. */
+	/* Several addresses may be this machine's, and another mount may listen at one: take
+	 * the first that is free. */
 	for (size_t i = 0; i < g->n_places && !ok; i++)
 		ok = is_own(&g->places[i]) &&
 		     listen_at(g, g->places[i].addr, &files, &err);
@@ -230,7 +232,7 @@ static void place_looked_up(struct group_place *p, int64_t now_ns)
 
 /* ----------------------------------------------------------------------- linking --- */
 
-/* On the loop peers are looked at without the lock. */
+/* Called on the loop, where peers may be read without the lock. */
 static bool is_linked_with(const struct group *g, const char *name,
 			   const char *addr)
 {
@@ -309,9 +311,9 @@ static void tell_next(struct group *g, int64_t now_ns)
 		join_tell(g, p);
 }
 
-/* Does this node, which has just begun, still look for the others?  It has found them when as many
- * as there will be are linked; where that is not known, when it is a place, or linked with one, and
- * with all of whom it was told. */
+/* Does this new node still look for the others? It has found them when the expected number
+ * is linked; if no number is known, when it is itself at a place or linked with one, and linked
+ * with all members it was told of. */
 static bool is_looking(const struct group *g, int64_t now_ns)
 {
 	bool has_met = false;
@@ -381,7 +383,7 @@ void join_tell(struct group *g, const struct group_peer *p)
 	free(nodes);
 }
 
-/* A name that two members tell is dialled once. */
+/* Link with the members in a received list, in which a name may stand twice. */
 void join_heard(struct group *g, const struct net_node *nodes, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

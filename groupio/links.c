@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Messages of links between members: docs/formats/p2p.md, "Groups".  All on the loop. */
+/* Messages on links between members: docs/formats/p2p.md, "Groups". All functions run on the
+ * loop. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "groupio/bounds.h"
 #include "groupio/units.h"
 
-/* Members that were not let in are told of by a line in so long, however many they are. */
+/* Refused connections are logged by one line in so long, however many there are. */
 #define REFUSED_EVERY_NS (60 * NS_PER_S)
 
 static bool is_room(const struct group *g, const struct digest *image)
@@ -74,7 +75,7 @@ static void group_down(void *arg, struct net_link *l, const struct error *why)
 	free(p);
 }
 
-/* Strangers knock as often as they like; a line tells of many. */
+/* Count failed connections; anybody may try as often as they like, so a line reports many. */
 static void group_failed(void *arg, const struct net_failure *f)
 {
 	struct group *g = arg;
@@ -120,8 +121,8 @@ static void drop_faulty(struct group *g, struct group_peer *p)
 	net_close(p->link, fault_text[fault]);
 }
 
-/* A member that holds others up is linked with again only after a new handshake, which a process
- * that stands still does not make, and is left alone for a while then. */
+/* Close the links of members that delayed others. A new link needs a handshake, which a
+ * stopped process cannot make, and then the member stays shunned for a while. */
 void links_drop_faulty(struct group *g, int64_t now_ns)
 {
 	struct group_peer *p, *after;
@@ -145,7 +146,8 @@ static int group_may_open(void *arg, struct net_link *l,
 	struct group_file *f;
 	bool is_here;
 
-	/* Its certificate was the job's: that is the right to all that the job reads. */
+	/* Its certificate was signed with the job's secret: that is the right to read all
+	 * that the job reads. */
 	if (is_room(g, image))
 		return 0;
 	if (digest_equal(image, &g->blocks_image))
@@ -155,11 +157,12 @@ static int group_may_open(void *arg, struct net_link *l,
 	f = files_find(g, image);
 	is_here = f && f->origin;
 	if (is_here)
-		f->n_known++; /* it stays for what follows */
+		f->n_known++; /* keeps the file while it is offered below */
 	(void)pthread_mutex_unlock(&g->lock);
 	if (!is_here)
 		return error_set(err, ENOENT, "the file is not open");
-	/* The member may have been refused the file before it was open here. */
+	/* Offer the file in return: an earlier offer between the two nodes may have been
+	 * refused because the other had not opened the file yet. */
 	file_offer_to(f, net_user(l));
 	(void)pthread_mutex_lock(&g->lock);
 	f->n_known--;
@@ -168,7 +171,8 @@ static int group_may_open(void *arg, struct net_link *l,
 	return 0;
 }
 
-/* With the lock: units that the member need not fetch.  NULL: memory is short. */
+/* List the units in memory here, which the member need not fetch. With the lock. NULL: no
+ * memory. */
 static struct swarm_range *list_held(const struct group_file *f, size_t *ret_n)
 {
 	struct group *g = f->group;
@@ -244,7 +248,8 @@ static void group_closed(void *arg, struct net_link *l,
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* Ranges are within the image's pieces: net.h. */
+/* Note that the member has these units. The ranges are within the image's pieces, as net.h
+ * checks. */
 static void note_held(struct peer_file *pf, struct swarm_range r)
 {
 	const uint64_t n_units = pf->file->n_units;
@@ -279,10 +284,11 @@ static void group_news(void *arg, struct net_link *l,
 	is_told = pf && pf->state == PEER_FILE_TOLD;
 	for (size_t i = 0; i < n_have && pf && pf->has; i++)
 		note_held(pf, have[i]);
-	/* Its store is slow, and it stands not still. */
+	/* A promise shows that the member is alive and its store slow. */
 	if (pf && n_promised)
 		pf->peer->moved_ns = clock_now_ns();
-	/* Many readers wait: none does for news of single units. */
+	/* Wake waiting readers only for the first list of a member: none waits for news of
+	 * single units. */
 	if (pf && !is_told && pf->state == PEER_FILE_TOLD)
 		(void)pthread_cond_broadcast(&g->changed);
 	(void)pthread_mutex_unlock(&g->lock);
@@ -312,7 +318,7 @@ static void group_unwanted(void *arg, struct net_link *l,
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* With the lock: the unit that this member was asked for. */
+/* The unit that this node requested from the member and that is this piece. With the lock. */
 static struct group_unit *find_asked(struct group *g, struct net_link *l,
 				     const struct digest *image, uint32_t piece)
 {

@@ -13,9 +13,10 @@ enum look_up_state { LOOK_UP_RUNS, LOOK_UP_OVER, LOOK_UP_LEFT };
 
 struct look_up {
 	char host[256], port[8];
-	/* enum look_up_state.  The last of the two sides to change it frees the look-up. */
+	/* Holds an enum look_up_state. Of the two sides, the second to change it frees the
+	 * look-up. */
 	atomic_int state;
-	/* Once it is over. */
+	/* Set when the look-up is over: */
 	int rc;
 	struct sockaddr_storage found;
 	socklen_t found_len;

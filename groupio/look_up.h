@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The address of a host, looked up on a thread of its own.  The system's resolver waits for a
- * silent server as long as its configuration says, and cannot be told to stop: whoever does not
- * want the address any more leaves the thread to itself.  One thread calls these of a look-up.
+ * Looks up the address of a host on a separate thread. The system's resolver may wait long for a
+ * silent server and cannot be cancelled; so a caller that needs the address no longer abandons
+ * the thread. The functions of one look-up must be called by one thread.
  */
 #ifndef BOOTSEER_GROUPIO_LOOK_UP_H
 #define BOOTSEER_GROUPIO_LOOK_UP_H
@@ -20,7 +20,7 @@ bool look_up_is_over(const struct look_up *l);
 /* Free a look-up that is over: 0 and the first address, or what gai_strerror() explains. */
 int look_up_take(struct look_up *l, struct sockaddr_storage *ret,
 		 socklen_t *ret_len) MUST_CHECK;
-/* Frees it now, or when its thread comes back.  NULL is allowed. */
+/* Abandon a look-up: freed now, or when its thread returns. NULL is allowed. */
 void look_up_leave(struct look_up *l);
 
 #endif

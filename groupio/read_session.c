@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A rank's connection for a file, after its first request, where nothing is mounted:
- * docs/formats/group-save.md. */
+/* The connection of a rank that reads a file on a node without a mount point, after its
+ * first request: docs/formats/group-save.md. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,13 +25,13 @@
 #define READERS_MAX 32u /* a rank has a file open for as long as it likes */
 #define FAILED_EVERY_NS (60 * NS_PER_S)
 
-/* Bytes of a file that go to a rank's memory, unit by unit. */
+/* A read of a rank: bytes of a file that are copied unit by unit to the rank's memory. */
 struct rank_read {
 	struct saves *all;
 	struct grouped_file *file;
 	uint64_t off, len, unit;
 	char *to;
-	atomic_uint_fast64_t next; /* the unit that nobody reads yet */
+	atomic_uint_fast64_t next; /* next unit that no thread has taken */
 };
 
 static int read_units(void *arg, unsigned int index, struct error *err)
@@ -58,7 +58,8 @@ static int read_units(void *arg, unsigned int index, struct error *err)
 	return rc;
 }
 
-/* Memory that cannot become shorter, so that to write there is no fault. */
+/* Read into the rank's memory `fd`. Its seals must forbid shrinking: else a write to it
+ * could crash this process. */
 static int read_to_memory(struct rank_read *r, int fd, struct error *err)
 {
 	const int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
@@ -71,7 +72,8 @@ static int read_to_memory(struct rank_read *r, int fd, struct error *err)
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0 ||
 	    (uint64_t)st.st_size < r->len)
 		return -EINVAL;
-	/* Memory that there is none of fails here, and not as a signal below. */
+	/* Allocate the pages now: if memory is short, this fails with an error, while a
+	 * later write would raise a signal. */
 	if (fallocate(fd, 0, 0, (off_t)r->len) < 0)
 		return -errno;
 	map = mmap(NULL, r->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -86,7 +88,8 @@ static int read_to_memory(struct rank_read *r, int fd, struct error *err)
 	return rc;
 }
 
-/* A rank may ask for bytes that there are none of as often as it likes; a line tells of many. */
+/* Count a failed read and log it now and then: a rank may request missing bytes as often as
+ * it likes. */
 static void note_failed_read(struct saves *s, const char *why)
 {
 	const int64_t now_ns = clock_now_ns();
@@ -108,7 +111,7 @@ static void note_failed_read(struct saves *s, const char *why)
 			    n, why);
 }
 
-/* False: it was the last one. */
+/* Serve one read; false: it was the last one. */
 static bool serve_read(struct rank_read *r, int sock, uint64_t size)
 {
 	struct error err = ERROR_INIT;
@@ -129,8 +132,8 @@ static bool serve_read(struct rank_read *r, int sock, uint64_t size)
 	       (ssize_t)sizeof(answer);
 }
 
-/* The owner's bits, or else the group's, or else those of all others decide, as in POSIX: a mode of
- * 0604 keeps the group out. */
+/* As in POSIX, exactly one class of mode bits decides: owner, else group, else others; so
+ * mode 0604 denies the group. */
 static bool may_read(const struct ckpt_attr *a, const struct ucred *who)
 {
 	const unsigned int shift = who->uid == a->uid   ? 6
@@ -146,7 +149,7 @@ static void read_released(void *arg, const struct ckpt_file *f)
 	(void)f;
 }
 
-/* `n` more, or fewer. */
+/* Count one reader more (`n` 1) or less (-1); false: there are too many. */
 static bool count_readers(struct saves *s, int n)
 {
 	bool ok;
@@ -161,8 +164,9 @@ static bool count_readers(struct saves *s, int n)
 static int serve_file(struct saves *s, int sock, const char *path,
 		      const struct ucred *who, struct error *err)
 {
-	/* A rank makes its memory between two reads, which takes seconds for each 10 GB.  Only one
-	 * that has its file gets the time: others would keep their places with nothing to read. */
+	/* No timeout between two reads, as a rank makes memory between them, at seconds for
+	 * each 10 GB. Only a rank whose file was opened gets this: others would occupy
+	 * connections without reading. */
 	const struct timeval ever = { .tv_sec = 0 };
 	struct rank_read r = { .all = s };
 	struct ckpt_file *f = NULL;

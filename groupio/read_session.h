@@ -9,14 +9,14 @@
 
 struct saves;
 
-/* With saves.lock. */
+/* Counts of reading ranks; with saves.lock. */
 struct rank_readers {
 	unsigned int n;    /* clients that have a file open */
-	uint64_t n_failed; /* reads since the log told of some */
-	int64_t told_ns;   /* when it did; 0: never */
+	uint64_t n_failed; /* failed reads since the last line in the log */
+	int64_t told_ns;   /* time of that line; 0: never */
 };
 
-/* Serve what a rank reads of a file, until the rank ends the connection. */
+/* Serve a rank's reads of one file until it closes the connection. */
 int reads_serve(struct saves *s, int sock, const char *path,
 		const struct ucred *who, struct error *err) MUST_CHECK;
 

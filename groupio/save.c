@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The saves that there are, and their memory. */
+/* The list of saves, and their memory. */
 #include "groupio/save.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "groupio/save_peers.h"
 
 #define SAVES_MAX 64u
-/* Other nodes may ask so long for what became of a save. */
+/* A save is kept so long after its end, since other nodes may ask for its result. */
 #define KEPT_NS (60 * NS_PER_S)
 
 /* ------------------------------------------------------------------------ parts --- */
@@ -47,7 +47,7 @@ void rank_fini(struct save_rank *r)
 	*r = (struct save_rank){ .map = NULL };
 }
 
-/* Its bytes are in the store, or will not be. */
+/* Free the save's bytes: they are in the store, or will never be. */
 static void drop_bytes(struct save *v)
 {
 	v->is_dropped = true;
@@ -89,7 +89,7 @@ static void save_free(struct save *v)
 	free(v);
 }
 
-/* The last reference to a save that is over gives its bytes back. */
+/* Release a reference; the last one to a finished save frees its bytes. */
 void save_unref(struct save *v)
 {
 	if (--v->refs == 0 && v->is_over)
@@ -105,7 +105,8 @@ void save_put(struct save *v)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-/* A later save of the file may find what this one made there, and asks whose it is. */
+/* Is a later save of the same file in the list? It may still need to know which save made
+ * the file. */
 static bool is_followed(const struct save *v)
 {
 	for (const struct save *w = TAILQ_NEXT(v, of_all); w;
@@ -115,7 +116,8 @@ static bool is_followed(const struct save *v)
 	return false;
 }
 
-/* Saves that ended a while ago; without the lock, which a thread that ends takes. */
+/* Free saves that ended a while ago. Without the lock, since joining their threads needs
+ * them to take it. */
 static void reap_saves(struct saves *s, int64_t before_ns)
 {
 	struct save *v, *next;
@@ -197,7 +199,7 @@ void save_report(struct save *v)
 	int64_t before_ns = r->begin_ns;
 	size_t n = 0;
 
-	/* The phase in which it failed ends with it. */
+	/* The phase in which the save failed ends with the save. */
 	while (n < SAVE_PHASES - 1 && r->end_ns[n])
 		n++;
 	r->end_ns[n] = v->ended_ns;
@@ -233,7 +235,7 @@ void save_fail(struct save *v, const struct error *why)
 	save_set_state(v, SAVE_FAILED);
 }
 
-/* The order in which saves that are not buffered have a right to memory, alike on all nodes. */
+/* Order in which unbuffered saves may take memory; it is the same on all nodes. */
 static bool comes_before(const struct save_terms *a, const struct save_terms *b)
 {
 	if (a->number != b->number)
@@ -241,9 +243,10 @@ static bool comes_before(const struct save_terms *a, const struct save_terms *b)
 	return strcmp(a->job, b->job) < 0;
 }
 
-/* With the lock.  A save takes what is free.  The first of those that are not buffered takes as if
- * the later ones had none, since on one node or on two, saves that have half of what each needs
- * would wait for each other.  Saves that are buffered need the store alone, and are waited for. */
+/* May the save take so many bytes? With the lock. Free memory may be taken by any save. The
+ * first unbuffered save may take as if the later ones held none: otherwise saves that each hold
+ * half of what they need would wait for each other, on one node or across two. Buffered saves
+ * free their memory once stored, so waiting for them is safe. */
 static bool has_room(const struct saves *s, const struct save_terms *t,
 		     uint64_t bytes)
 {
@@ -269,7 +272,7 @@ static int refuse_room(uint64_t bytes, struct error *err)
 			 bytes);
 }
 
-/* With the lock. */
+/* Count memory that a save has taken. With the lock. */
 static void count_taken(struct saves *s, uint64_t bytes)
 {
 	s->used += bytes;
@@ -293,7 +296,7 @@ int save_keep_chunk(struct save *v, char **place, char **chunk, uint32_t len,
 		v->memory += len;
 		s->stats.copied_bytes += len;
 		v->report.copied_bytes += len;
-		/* Another thread may wait with the same chunk. */
+		/* Another thread may be waiting to store the same chunk. */
 		(void)pthread_cond_broadcast(&s->changed);
 	} else if (!*place) {
 		rc = refuse_room(len, err);
@@ -340,8 +343,8 @@ void save_doom(struct save *v, const struct error *why)
 	(void)pthread_cond_broadcast(&v->all->changed);
 }
 
-/* With the lock: ranks save in the order of numbers, so earlier saves that lack this one will not
- * have it any more.  Has one of the others still to take memory? */
+/* With the lock. A rank saves in the order of numbers, so earlier saves that lack this rank
+ * will never get it: fail them. Returns whether an earlier save may still take memory. */
 static bool has_unstaged_before(struct saves *s, const struct save_terms *t,
 				unsigned int rank)
 {
@@ -366,7 +369,8 @@ static bool has_unstaged_before(struct saves *s, const struct save_terms *t,
 	return has;
 }
 
-/* With the lock: does a later save of the job have a rank that this one lacks? */
+/* Does a later save of the job have a rank that this save lacks? Then this save fails. With
+ * the lock. */
 static int check_left_out(struct saves *s, const struct save_terms *t,
 			  struct error *err)
 {
@@ -393,7 +397,7 @@ static int check_left_out(struct saves *s, const struct save_terms *t,
 	return 0;
 }
 
-/* With the lock. */
+/* Check that the bytes of the save's ranks can fit into the memory at all. With the lock. */
 static int check_ranks_fit(struct saves *s, const struct save_terms *t,
 			   uint64_t bytes, struct error *err)
 {
@@ -441,7 +445,7 @@ int saves_take_rank(struct saves *s, const struct save_terms *t,
 	return rc;
 }
 
-/* With the lock. */
+/* Create a save. With the lock. */
 static int new_save(struct saves *s, const struct save_terms *t,
 		    struct save **ret, struct error *err)
 {
@@ -550,7 +554,7 @@ int save_check_owner(const struct save *v, const struct save_seen *seen,
 			 v->terms.path, seen->owner);
 }
 
-/* With the lock: the first of its ranks begins it. */
+/* Create a save for its first rank here, and start its thread. With the lock. */
 static int begin_save(struct saves *s, struct save_terms *t,
 		      struct save_rank *r, struct save **ret, struct error *err)
 {
@@ -571,7 +575,7 @@ static int begin_save(struct saves *s, struct save_terms *t,
 		return 0;
 	}
 	TAILQ_REMOVE(&s->list, v, of_all);
-	/* The rank's memory is given back by whoever took it. */
+	/* The caller, which took the rank's memory, gives it back. */
 	if (v->n_here) {
 		*r = v->ranks[0];
 		v->n_here = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The nodes that keep and write each unit: docs/formats/group-save.md, "The plan".  Most bytes of
- * training with shared optimizer states are on one node alone.  They are sent to one other node
- * each, so that no node is sent much more than others are: buffering ends with the last.
+ * Chooses the nodes that keep and write each unit: docs/formats/group-save.md, "The plan". With
+ * sharded optimizer states, most bytes are on one node only, and a copy goes to a second one. No
+ * node should receive much more than others: buffering ends when the last node has its copies.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,17 +10,18 @@
 
 #include "groupio/save_plan.h"
 
-#define RUN_UNITS 4u /* units in a row have the same nodes at most */
+#define RUN_UNITS 4u /* longest run of units with the same nodes */
 #define RUNS_OF_NODE 16u
 
-/* Units in a row that have the same nodes. */
+/* A run of neighbouring units that the same nodes keep. */
 struct assigned_run {
 	uint64_t from, to;
-	uint64_t bytes;   /* that are stored */
-	uint64_t seconds; /* nodes that lack least of them, beside `first` */
+	uint64_t bytes; /* bytes of the run that are stored */
+	/* bit mask of the nodes, other than `first`, that lack the fewest bytes */
+	uint64_t seconds;
 	uint64_t first_lacks;  /* bytes */
 	uint64_t second_lacks; /* bytes that each of `seconds` lacks */
-	uint8_t first, second; /* that keep them */
+	uint8_t first, second; /* the two nodes that keep the run */
 };
 
 struct assigning {
@@ -30,7 +31,7 @@ struct assigning {
 	uint64_t sent_to[SAVE_NODES_MAX], written[SAVE_NODES_MAX]; /* bytes */
 };
 
-/* Add the bytes of a run that each node lacks. */
+/* Add to `ret` the bytes of a run that each node lacks. */
 static void count_lacks(const struct save_plan *p, const struct assigned_run *r,
 			uint64_t ret[SAVE_NODES_MAX])
 {
@@ -72,8 +73,8 @@ static void look_at_run(const struct save_plan *p, struct assigned_run *r)
 	}
 }
 
-/* Units in a row are read, and named in a manifest, in one piece; of a small file they are few, as
- * all nodes are to have some. */
+/* Group the units into runs: a run is read in one piece and named as one in a manifest. Runs
+ * of a small file are short, so that all nodes get some. */
 static int make_runs(struct assigning *a, struct error *err)
 {
 	const struct save_plan *p = a->plan;
@@ -98,8 +99,8 @@ static bool is_single(uint64_t nodes)
 	return (nodes & (nodes - 1)) == 0;
 }
 
-/* Count the bytes that each node alone has, and that may go to any other; where the rest is sent is
- * known. */
+/* Choose the second node of runs where only one node qualifies. For the others, count in
+ * `ret` the bytes that a node alone has and that may go to any other. */
 static void count_alone(struct assigning *a, uint64_t ret[SAVE_NODES_MAX])
 {
 	memset(ret, 0, SAVE_NODES_MAX * sizeof(*ret));
@@ -116,7 +117,7 @@ static void count_alone(struct assigning *a, uint64_t ret[SAVE_NODES_MAX])
 	}
 }
 
-/* Bytes that no node is to be sent more of. */
+/* Bytes that a node should receive at most. */
 static uint64_t share_of_node(const struct assigning *a,
 			      const uint64_t alone[SAVE_NODES_MAX])
 {
@@ -128,12 +129,13 @@ static uint64_t share_of_node(const struct assigning *a,
 		most = alone[i] > most ? alone[i] : most;
 	}
 	sum = (sum + n - 1) / n;
-	/* A node keeps none of its own twice. */
+	/* The node with the most bytes of its own cannot take a copy of them, so the others
+	 * must. */
 	most = n > 1 ? (most + n - 2) / (n - 1) : most;
 	return sum > most ? sum : most;
 }
 
-/* The first of `order` that has room for the run; where none has, that which is sent least. */
+/* The first node of `order` that has room for the run, else the node that receives least. */
 static uint8_t choose_second(const struct assigning *a,
 			     const struct assigned_run *r, const uint8_t *order,
 			     uint64_t share)
@@ -153,10 +155,11 @@ static uint8_t choose_second(const struct assigning *a,
 	return best;
 }
 
-/* Copies of bytes that one node alone has.  Nodes are filled up one after the other, each with what
- * lies in a row: in the order of what they have alone, most first, from the second one on, with
- * what the first one has, then the second one, and so on.  So a node's turn comes before its own
- * bytes', and no node is left with room for its own alone. */
+/* Choose the nodes for copies of bytes that only one node has. Nodes are sorted by the bytes
+ * that they alone have, most first. The contents of the first are given to the second until its
+ * share is full, then to the third, and so on; then those of the second, ... So a node is
+ * mostly full before its own contents are placed, and no node is left with room for nothing but
+ * its own. */
 static void spread_copies(struct assigning *a)
 {
 	const size_t n = a->plan->n_nodes;
@@ -185,7 +188,7 @@ static void spread_copies(struct assigning *a)
 		}
 }
 
-/* Bytes that several nodes have are kept by the two that write least. */
+/* Choose the nodes that keep a run which several nodes have: the two that write least. */
 static void choose_holders(const struct assigning *a, struct assigned_run *r)
 {
 	uint64_t left = r->seconds | UINT64_C(1) << r->first;
@@ -202,7 +205,8 @@ static void choose_holders(const struct assigning *a, struct assigned_run *r)
 	}
 }
 
-/* The keeper with less to write writes a run; runs that several nodes have are the last. */
+/* Choose the writer of each run: the keeper that has less to write. Runs that several nodes
+ * have (`is_free`) come last, since they can even out the rest. */
 static void choose_writers(struct assigning *a, bool is_free)
 {
 	struct save_plan *p = a->plan;
@@ -229,7 +233,7 @@ int save_plan_assign(struct save_plan *p, struct error *err)
 	struct assigning a = { .plan = p };
 	const int rc = p->n_nodes > 1 ? make_runs(&a, err) : 0;
 
-	/* A node alone, 0, keeps and writes all. */
+	/* With one node, units keep node 0 as writer and keeper. */
 	if (rc == 0) {
 		spread_copies(&a);
 		choose_writers(&a, false);

@@ -7,7 +7,7 @@
 #include "common/bounded_json.h"
 #include "common/bytes.h"
 
-/* The length of a table that is left out. */
+/* Length that marks a table which is left out. */
 #define ABSENT UINT32_MAX
 
 static json_t *seen_json(const struct save_seen *s)
@@ -71,7 +71,8 @@ static int decode_seen(json_t *file, struct save_seen *ret, struct error *err)
 	return 0;
 }
 
-/* The table of a node, behind its length; *at is behind it then. */
+/* Decode the table of a node, which stands behind its length at `*at`; moves `*at` behind
+ * it. */
 static int decode_next(const char *data, size_t len, size_t *at,
 		       struct save_table *ret, bool *ret_is_absent,
 		       struct error *err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The message of a save's first node to the others once it has the tables of all: those tables, and
- * what it found at the file's path.  Pure: docs/formats/group-save.md has the format.
+ * The message in which a save's first node sends the others all tables, and the file that it
+ * found at the path. Pure: docs/formats/group-save.md has the format.
  */
 #ifndef BOOTSEER_GROUPIO_SAVE_BUNDLE_H
 #define BOOTSEER_GROUPIO_SAVE_BUNDLE_H
@@ -10,26 +10,26 @@
 #include "common/buf.h"
 #include "groupio/save_plan.h"
 
-/* Bytes of a table or of a part that a node sends unasked; larger ones are fetched from it. */
+/* Longest table or part that a node sends by itself; larger ones are fetched from it. */
 #define SAVE_TOLD_MAX (64u << 10)
 
-/* The file that was at the path when the save began. */
+/* The file at the path when the save began. */
 struct save_seen {
 	struct ckpt_version version;
-	/* The user whose file it is; -1: there was none. */
+	/* User id of the file's owner; -1: there was no file. */
 	int64_t owner;
-	/* Another save of that path was under way then, and has changed it, or will. */
+	/* Another save of that path was running then, and has changed the file or will. */
 	bool is_behind;
 };
 
-/* texts: each node's table, as save_table_encode() made it; those above SAVE_TOLD_MAX are left
- * out. */
+/* texts: table of each node, as save_table_encode() made it; tables longer than
+ * SAVE_TOLD_MAX are left out. */
 int save_bundle_encode(const struct buf *texts, size_t n,
 		       const struct save_seen *seen, struct buf *ret,
 		       struct error *err) MUST_CHECK;
 
-/* Decode the tables of all of `n` nodes but `self`; *ret_absent has a bit for each that is left
- * out.  Tables that were decoded are in `ret` also where it fails. */
+/* Decode the tables of all of `n` nodes but `self`; *ret_absent has a bit for each table
+ * that is left out. Decoded tables are in `ret` also after a failure. */
 int save_bundle_decode(const char *data, size_t len, size_t n, size_t self,
 		       struct save_table *ret, uint64_t *ret_absent,
 		       struct save_seen *ret_seen,

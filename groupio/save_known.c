@@ -9,17 +9,20 @@
 
 #include "common/hash.h"
 
-/* A unit that none of the last saves had is forgotten: jobs may save several files a step. */
+/* A unit is forgotten when so many saves did not have it: a job may save several files a
+ * step. */
 #define SAVES_KEPT 16u
-#define UNITS_MAX (1u << 17) /* 512 GiB of this node's, by 20 MiB of memory */
+/* units of this node: 512 GiB, whose entries take 20 MiB */
+#define UNITS_MAX (1u << 17)
 
-/* Columns in which units are that are known. */
+/* Columns (objects of the store) that hold known units. */
 struct known_columns {
 	LIST_ENTRY(known_columns) of_all;
 	struct ckpt_columns id;
-	uint64_t n_units; /* that were stored in them */
-	uint64_t n_known; /* entries of the table */
-	uint64_t n_equal; /* units of the save that is looked at */
+	uint64_t n_units; /* units that were stored in them */
+	uint64_t n_known; /* known units in them that are in the table */
+	/* units in them that equal units of the current save */
+	uint64_t n_equal;
 };
 
 struct known_unit {
@@ -28,14 +31,14 @@ struct known_unit {
 	struct known_columns *columns;
 	uint32_t place, len;
 	uint32_t crcs[ARRAY_SIZE(((struct ckpt_place *)0)->crcs)];
-	uint64_t save; /* the last that had it */
+	uint64_t save; /* number of the last save that had the unit */
 };
 
 struct known_units {
 	pthread_mutex_t lock; /* all below */
 	struct known_unit *table;
 	LIST_HEAD(, known_columns) columns;
-	uint64_t n_saves; /* ever */
+	uint64_t n_saves; /* saves noted so far */
 };
 
 struct known_units *known_units_new(void)
@@ -87,7 +90,7 @@ static struct known_unit *find_unit(struct known_units *k,
 
 /* ------------------------------------------------------------------------ choosing --- */
 
-/* Fates UNIT_UNCHANGED of the units that are known, and their places. */
+/* Mark changed units whose bytes are known as UNIT_UNCHANGED, and set their places. */
 static int find_equal(struct known_units *k, const struct save_plan *p,
 		      uint8_t *fates, struct ckpt_place *at, struct error *err)
 {
@@ -123,9 +126,9 @@ static struct known_columns *find_columns(struct known_units *k,
 	return NULL;
 }
 
-/* Columns stay in the store as a whole for as long as any unit of them is named, so units are named
- * where at least half of what was stored together is; where less is, it is stored once more, by
- * itself, and named from then on. */
+/* Columns stay in the store as long as any unit in them is named. So unchanged units are
+ * named only if they are at least half of what was stored together; other unchanged units are
+ * stored again, in columns of their own, and named from then on. */
 static void name_units(struct known_units *k, const struct save_plan *p,
 		       uint8_t *fates, const struct ckpt_place *at)
 {
@@ -140,7 +143,7 @@ static void name_units(struct known_units *k, const struct save_plan *p,
 	}
 }
 
-/* Does unit `u` lie in the columns behind the one before it? */
+/* Does unit `u` follow the unit before it in the same columns? */
 static bool is_next(const uint8_t *fates, const struct ckpt_place *at,
 		    uint64_t u)
 {
@@ -153,8 +156,8 @@ static bool is_next(const uint8_t *fates, const struct ckpt_place *at,
 		a->place + 1 == b->place);
 }
 
-/* A manifest has room for so many pieces of all nodes: a save is not to fail for what it could
- * leave out. */
+/* Would naming give too many pieces for the manifest, which holds those of all nodes? Naming
+ * is optional, so the save must not fail for it. */
 static bool has_too_many_pieces(const struct save_plan *p, const uint8_t *fates,
 				const struct ckpt_place *at)
 {
@@ -232,7 +235,8 @@ struct noting {
 	uint64_t save;
 };
 
-/* With the lock.  What there is no memory for is stored again by the next save. */
+/* Note where a unit is stored. With the lock. When memory is short the unit is not noted,
+ * and the next save stores it again. */
 static int note_unit(void *arg, uint64_t u, const struct ckpt_place *at,
 		     struct error *err)
 {
@@ -248,7 +252,7 @@ static int note_unit(void *arg, uint64_t u, const struct ckpt_place *at,
 	c = have_columns(n->k, &at->columns);
 	if (!c)
 		return error_nomem(err);
-	c->n_known++; /* until the end of this function for itself */
+	c->n_known++; /* keeps the columns until the end of this function */
 	x = have_unit(n->k, &d);
 	if (x) {
 		before = x->columns;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The steps of a save that need all nodes.  In each of them a node sends the first one that is
- * there what it has, and is answered once all have.  That node leads: it asks those that are
- * late, one after the other, so that a node is found that is gone, has failed, or cannot reach it.
- * When it dies itself, the others go to the next one; as all nodes can lead, nobody elects it.
+ * The steps of a save that need all nodes. In each step every node sends what it has to the
+ * leader, which is the first living node, and gets an answer once all have sent. The leader
+ * sends requests to late nodes one after the other, and so finds nodes that are dead, have
+ * failed, or cannot reach it. When the leader dies, the others turn to the next node; no
+ * election is needed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,13 +20,16 @@
 
 #define FETCH_THREADS 4u
 
-/* A step in which the node that leads has something of all others. */
+/* A step in which the leader gathers something from all other nodes. */
 struct lead_step {
 	const char *
-		what; /* as nodes are asked for it; "part/": with their number */
-	uint64_t *told;    /* with saves.lock: those that have sent it */
-	struct buf *texts; /* by node; NULL: there is nothing but the word */
-	/* 0: the save goes on without the node. */
+		/* name of the thing in requests; "part/": followed by the node's number */
+		what;
+	/* bit mask of the nodes that have sent it; with saves.lock */
+	uint64_t *told;
+	/* received text of each node; NULL: the step has no text, only the news */
+	struct buf *texts;
+	/* Handle a node's failure; 0: the save goes on without the node. */
 	int (*failed)(struct save *v, size_t node, int rc, struct error *err);
 };
 
@@ -33,11 +37,11 @@ struct lead_step {
 
 struct lead_wait {
 	uint64_t late;  /* nodes that have not sent it */
-	uint64_t large; /* those that have, but it is to be fetched */
+	uint64_t large; /* nodes whose text is large and must be fetched */
 	uint64_t failed;
 };
 
-/* With the lock. */
+/* Look which nodes are missing in a step. With the lock. */
 static struct lead_wait lead_look(const struct save *v,
 				  const struct lead_step *step)
 {
@@ -57,8 +61,8 @@ static struct lead_wait lead_look(const struct save *v,
 	return w;
 }
 
-/* Until all have sent it, one has failed, something is to be fetched, or those that are late are to
- * be asked. */
+/* Wait until all have sent, one has failed, a text must be fetched, or it is time to send
+ * requests to the late nodes. */
 static int lead_wait(struct save *v, const struct lead_step *step,
 		     int64_t look_ns, struct lead_wait *ret, struct error *err)
 {
@@ -101,7 +105,8 @@ static void lead_keep(struct save *v, const struct lead_step *step, size_t node,
 	(void)pthread_mutex_unlock(&v->all->lock);
 }
 
-/* 0: the node has it, or is done without; 1: not yet. */
+/* Send a request to a late node. 0: its text is here or the save goes on without the node;
+ * 1: not yet. */
 static int lead_ask(struct save *v, const struct lead_step *step, size_t node,
 		    bool has_failed, int64_t *heard_ns, struct error *err)
 {
@@ -130,7 +135,8 @@ static int lead_ask(struct save *v, const struct lead_step *step, size_t node,
 	return 0;
 }
 
-/* Those that are late are asked soon, then ever less often: most are just about to send it. */
+/* Gather a step's texts. Late nodes get a request soon, then less and less often: most are
+ * just about to send. */
 static int lead_gather(struct save *v, const struct lead_step *step,
 		       struct error *err)
 {
@@ -163,7 +169,8 @@ static int lead_gather(struct save *v, const struct lead_step *step,
 			is_soon |= rc == 1 &&
 				   (heard_ns[i] == before_ns || w.large & bit);
 		}
-		/* A node that did not answer at all is asked until it is gone. */
+		/* A node that gave no answer is asked again soon, until it answers or counts
+		 * as dead. */
 		if (is_soon)
 			peer_pause(v->all);
 		if (is_due && !is_soon && every_ns < most_ns)
@@ -205,8 +212,8 @@ static int decode_table(struct save *v, size_t node, const struct buf *text,
 		      : check_table(v, node, err);
 }
 
-/* The file's version has to be known before any node can know all tables, and so before one can
- * commit. */
+/* Wait for the look at the file's path: its version must be known before any node has all
+ * tables, and so before any node can commit. */
 static int wait_for_look(struct save *v, struct error *err)
 {
 	struct saves *s = v->all;
@@ -238,7 +245,7 @@ static int gather_tables(struct save *v, struct error *err)
 		rc = decode_table(v, i, &texts[i], err);
 	if (rc == 0)
 		rc = wait_for_look(v, err);
-	/* This node's own stands among the others', and is its own again. */
+	/* This node's own text is lent to the array, and taken back afterwards. */
 	texts[0] = v->text;
 	if (rc == 0)
 		rc = save_bundle_encode(texts, v->terms.n_nodes, &v->seen,
@@ -329,7 +336,7 @@ static int staged_failed(struct save *v, size_t node, int rc, struct error *err)
 	return rc == -ENOTCONN ? 0 : fail_of_node(v, node, rc, err);
 }
 
-/* Nodes that are gone, as the one that leads has found. */
+/* Mark the nodes as dead that the leader has reported. */
 static void take_gone(struct save *v, size_t lead, const struct buf *text)
 {
 	const char *at = text->data ? text->data : "";

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Questions of nodes to one another about a save: docs/formats/group-save.md.  A question for
- * something that is not there yet is answered when it is, or, after half of --group-wait, that
- * it is not: so a node that says nothing for --group-wait is gone.
- * A node whose process has ended is gone as soon as its machine says so.
+ * Requests between nodes about a save: docs/formats/group-save.md. A request for something that
+ * does not exist yet is answered when it does, or after half of --group-wait with "not yet": so
+ * a node that is silent for --group-wait is taken for dead. When a node's machine refuses
+ * connections, its process has ended.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -20,21 +20,23 @@
 
 #define CONNECTIONS_MAX 1024
 #define ANSWER_MEMORY (256u << 20)
-#define BODY_MEMORY (32u << 20) /* 512 tables that wait for their saves */
-/* As long as libcurl uses a connection again: a step that follows has no handshakes. */
+/* room for 512 tables that wait for their saves */
+#define BODY_MEMORY (32u << 20)
+/* libcurl keeps unused connections as long: requests of the next step then need no
+ * handshake. */
 #define IDLE_NS (120 * NS_PER_S)
 #define TICK_NS (100 * NS_PER_MS)
 #define RETRY_NS (50 * NS_PER_MS)
 #define HOST_WAIT_NS (30 * NS_PER_S)
 #define TAKERS 2u
-/* Nobody listens at the node's address for so long: its process has ended, since a new one has
- * another port.  Refusals of a moment may come from a firewall that is loaded anew. */
+/* When connections to the node are refused for so long, its process has ended: a new process
+ * would use another port. Shorter refusals may come from a firewall that is being reloaded. */
 #define REFUSED_NS (2 * NS_PER_S)
 
 /* ---------------------------------------------------------------------- answers --- */
 
-/* An answer is decided with the lock and sent without it, since sending to a client that has gone
- * releases the reply at once, and that takes the lock. */
+/* An answer is chosen with the lock and sent without it: sending to a client that has
+ * disconnected releases the reply at once, which takes the lock. */
 enum peer_answer { PEER_ANSWERED, PEER_WAITS };
 
 static enum peer_answer set_text(struct httpd_reply *reply, int status,
@@ -59,7 +61,7 @@ static void release_save(void *arg)
 	save_put(arg);
 }
 
-/* Bytes of the save, which is held until they are sent. */
+/* Answer with bytes of the save, which is referenced until they are sent. */
 static enum peer_answer set_bytes(struct httpd_reply *reply, struct save *v,
 				  const void *data, size_t len)
 {
@@ -74,7 +76,7 @@ static enum peer_answer set_bytes(struct httpd_reply *reply, struct save *v,
 	return PEER_ANSWERED;
 }
 
-/* Those of one tensor of this node's ranks are sent from where they lie. */
+/* Answer with chunks. Chunks of one tensor of this node's ranks are sent without a copy. */
 static enum peer_answer set_chunks(struct httpd_reply *reply, struct save *v,
 				   uint32_t first, uint32_t n)
 {
@@ -114,7 +116,7 @@ static enum peer_answer set_chunks(struct httpd_reply *reply, struct save *v,
 	return PEER_ANSWERED;
 }
 
-/* "C/N": N chunks of the plan from C on. */
+/* Answer a request "C/N": N chunks of the plan, from chunk C on. */
 static enum peer_answer want_chunks(struct httpd_reply *reply, struct save *v,
 				    const char *what)
 {
@@ -131,7 +133,7 @@ static enum peer_answer want_chunks(struct httpd_reply *reply, struct save *v,
 	return set_chunks(reply, v, c, n);
 }
 
-/* ----------------------------------------------------- units of a node that is gone --- */
+/* ------------------------------------------------------------- units of a dead node --- */
 
 struct takeover {
 	struct work work;
@@ -139,7 +141,7 @@ struct takeover {
 	size_t of;
 };
 
-/* The pool has no loop, so that the work ends here. */
+/* Write the units of a dead node. Ends the work itself, as the pool has no loop. */
 static void takeover_run(struct work *w)
 {
 	struct takeover *t = container_of(w, struct takeover, work);
@@ -177,7 +179,7 @@ static bool begin_takeover(struct save *v, size_t of)
 	return false;
 }
 
-/* "N": the part of the units that node N is to write. */
+/* Answer a request "N": the part with the units of node N. */
 static enum peer_answer want_part(struct httpd_reply *reply, struct save *v,
 				  const char *what)
 {
@@ -194,7 +196,7 @@ static enum peer_answer want_part(struct httpd_reply *reply, struct save *v,
 	if (state == PART_READY)
 		return set_bytes(reply, v, v->parts[of].text.data,
 				 v->parts[of].text.len);
-	/* This node tries its own part again until the save is over. */
+	/* A failed part of this node itself is tried again until the save is over. */
 	if (!v->is_over && (of == v->terms.self ||
 			    (state != PART_FAILED && begin_takeover(v, of))))
 		return PEER_WAITS;
@@ -203,7 +205,7 @@ static enum peer_answer want_part(struct httpd_reply *reply, struct save *v,
 
 /* --------------------------------------------------------------------- requests --- */
 
-/* Is what is asked for of the plan that this node made?  Then *what begins behind its name. */
+/* Does the path begin with the id of this node's plan? Then move *what behind it. */
 static bool is_of_plan(const struct save *v, const char **what)
 {
 	const size_t n = strcspn(*what, "/");
@@ -222,7 +224,7 @@ static enum peer_answer refuse_plan(struct httpd_reply *reply)
 			"of the mount");
 }
 
-/* "table", or the name of the plan, by which it is asked, and what of it is wanted. */
+/* Answer a request for "table", or for the plan's id followed by something of that plan. */
 static enum peer_answer want_of_save(struct httpd_reply *reply, struct save *v,
 				     const char *what)
 {
@@ -240,7 +242,8 @@ static enum peer_answer want_of_save(struct httpd_reply *reply, struct save *v,
 		return PEER_WAITS;
 	if (!is_of_plan(v, &what))
 		return refuse_plan(reply);
-	/* A node that asks late must not take a failure after `buffered` for one before it. */
+	/* A late node must be told that all units were staged, even if the save failed
+	 * since: else it would take the failure for one before `buffered`. */
 	if (v->were_all_staged && strcmp(what, "staged") == 0)
 		return PEER_ANSWERED;
 	if (v->state == SAVE_FAILED)
@@ -263,7 +266,7 @@ static bool is_told_by_all(const struct save *v, uint64_t told)
 	return true;
 }
 
-/* A message of node `n` is kept once: when it comes again, it is the same. */
+/* Keep a message of node `n`; a repeated one is the same and is ignored. */
 static bool keep_told(struct save *v, size_t n, uint64_t *told, struct buf *to,
 		      size_t *last, const struct httpd_request *r)
 {
@@ -277,13 +280,13 @@ static bool keep_told(struct save *v, size_t n, uint64_t *told, struct buf *to,
 	if (last)
 		*last = n;
 	atomic_store(&v->was_seen[n], true);
-	/* The thread that leads has nothing to do before the last one, but to fetch. */
+	/* The leading thread is woken only for a text to fetch and for the last message. */
 	if ((to && !len) || is_told_by_all(v, *told))
 		(void)pthread_cond_broadcast(&v->all->changed);
 	return true;
 }
 
-/* Nodes that all who are there do without. */
+/* Answer with the list of nodes that the save goes on without. */
 static enum peer_answer set_gone(struct httpd_reply *reply, struct save *v)
 {
 	int rc = 0;
@@ -312,7 +315,7 @@ static void note_failure(struct save *v, size_t n,
 	(void)pthread_cond_broadcast(&v->all->changed);
 }
 
-/* Node `n` has written its units, and is answered when the file is in the store. */
+/* Node `n` has written its units; it gets an answer when the file is in the store. */
 static enum peer_answer take_part(struct httpd_reply *reply, struct save *v,
 				  size_t n, const struct httpd_request *r)
 {
@@ -324,8 +327,8 @@ static enum peer_answer take_part(struct httpd_reply *reply, struct save *v,
 	return PEER_WAITS;
 }
 
-/* "failure/N", "table/N", or the name of the plan and "staged/N" or "part/N": node N has failed,
- * has its table, all its units in memory, or all written. */
+/* Handle a message of node N: "failure/N", "table/N", or the plan's id and "staged/N" or
+ * "part/N": it has failed, has its table, has all its units in memory, has written them. */
 static enum peer_answer take_told(struct httpd_reply *reply, struct save *v,
 				  const char *what,
 				  const struct httpd_request *r)
@@ -489,7 +492,7 @@ static void peers_request(void *arg, struct httpd_request *r)
 
 static void peers_drop(void *arg, struct httpd_request *r)
 {
-	/* A request has nothing of its own. */
+	/* Nothing to free: a request has no data of its own. */
 	(void)arg;
 	(void)r;
 }
@@ -571,7 +574,7 @@ static int begin_client(struct saves *s, struct error *err)
 	return http_new(&cfg, &s->http, err);
 }
 
-/* An address without the brackets of IPv6. */
+/* Copy a host without the brackets of an IPv6 address. */
 static void bare_host(const char *host, char ret[64])
 {
 	const size_t n = strlen(host);
@@ -673,7 +676,8 @@ void peers_end(struct saves *s)
 {
 	if (!atomic_load(&s->is_serving))
 		return;
-	pool_free(s->pool); /* what is taken over is written first */
+	/* finishes the units of dead nodes that are being written */
+	pool_free(s->pool);
 	atomic_store(&s->is_serving, false);
 	s->stop.fn = peers_stop;
 	loop_post(s->loop, &s->stop);
@@ -695,7 +699,7 @@ void note_gone(struct save *v, size_t node, const char *why)
 			    v->terms.id, v->terms.members[node], why);
 }
 
-/* Others' words are shown to people. */
+/* Make a text from another node safe to print. */
 static void clean_text(char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -726,7 +730,7 @@ void peer_pause(struct saves *s)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-/* 1: ask again. */
+/* Use an answer; 1: send the request again. */
 static int take_answer(struct save *v, size_t node, struct http_response *r,
 		       struct buf *ret, struct error *err)
 {
@@ -767,8 +771,8 @@ static int take_answer(struct save *v, size_t node, struct http_response *r,
 	}
 }
 
-/* A connection was refused: has it been so for long enough, without an answer between, that the
- * node is gone? */
+/* Note a refused connection. Returns whether connections were refused for long enough,
+ * without an answer in between, that the node counts as dead. */
 bool peer_is_refused(struct save *v, size_t node, int64_t now_ns)
 {
 	int_fast64_t first = 0;
@@ -783,7 +787,7 @@ static int ask_once(struct save *v, size_t node, const struct peer_question *q,
 		    struct error *err)
 {
 	struct http_response r = HTTP_RESPONSE_INIT;
-	/* A failure may be that the plans differ. */
+	/* Messages about a failure carry no plan id: different plans may be its reason. */
 	const bool is_of_plan =
 		v->plan_id[0] && strncmp(q->what, "failure/", 8) != 0;
 	char url[256];
@@ -845,7 +849,8 @@ int peer_ask(struct save *v, size_t node, const struct peer_question *q,
 					 q->what);
 		if (rc == 1) {
 			heard_ns = now_ns;
-			/* A node that does not wait with its answer must not keep this one busy. */
+			/* Pause if the node answered at once, or requests to it would keep
+			 * this node busy. */
 			if (now_ns - asked_ns < wait_ns / 4)
 				peer_pause(v->all);
 			continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The contents of the file, and its units.  save_assign.c says who keeps and writes which. */
+/* Makes the contents of the file and its units. save_assign.c chooses which nodes keep and
+ * write them. */
 #include "groupio/save_plan.h"
 
 #include <errno.h>
@@ -11,26 +12,29 @@
 #include "common/bytes.h"
 #include "common/json.h"
 
-/* Smaller tensors that are equal by chance, norms of ones, keep their names in the file. */
+/* Smaller tensors are not merged: they may be equal by chance (norms of ones), and keep
+ * their names in the file. */
 #define ALIAS_MIN SAVE_CHUNK
 #define FILE_MAX (UINT64_C(1) << 42)
-#define HEAD_MAX (100u << 20) /* as safetensors has it */
+#define HEAD_MAX (100u << 20) /* limit of safetensors */
 #define HEAD_ALIGN 64u
 
 /* A tensor of a rank while the plan is made. */
 struct item {
 	struct save_tensor *tensor;
 	unsigned int node;
-	char *key;    /* an entry's: the first item of a content */
-	size_t first; /* index of that item */
+	/* name of the content in the file; set in the first item of each content */
+	char *key;
+	size_t first; /* index of the first item with the same content */
 };
 
 struct making {
 	struct save_plan *plan;
-	struct item *items; /* by name, content, rank */
+	struct item *items; /* sorted by name, content, rank */
 	size_t n;
 	size_t self;
-	json_t *aliases; /* names that are not in the file, with those that are */
+	/* maps names that are not in the file to names that are */
+	json_t *aliases;
 };
 
 /* ----------------------------------------------------------------- what is equal --- */
@@ -84,8 +88,9 @@ static char *rank_name(const struct save_tensor *t)
 	return buf_steal(&b);
 }
 
-/* Items from..to have one name.  Where all ranks agree it is the file's, else each content is
- * named by its first rank, and the other ranks' names are aliases of that. */
+/* Items from..to-1 have the same name. If all have the same content, it gets this name in
+ * the file; else each content is named after its first rank, and the names of other ranks
+ * become aliases. */
 static int name_items(struct making *m, size_t from, size_t to)
 {
 	const bool agree =
@@ -140,7 +145,7 @@ static int compare_named(const void *a, const void *b)
 	return order ? order : strcmp(x->key, y->key);
 }
 
-/* Tied weights: contents that have several names are in the file by the first of them. */
+/* Merge equal contents with several names (tied weights): the file has only the first name. */
 static int tie_names(struct making *m)
 {
 	AUTO_FREE struct item **all =
@@ -172,7 +177,7 @@ static int tie_names(struct making *m)
 	return 0;
 }
 
-/* An alias of what became an alias itself is one of what that is of. */
+/* Resolve aliases whose target has become an alias. */
 static int resolve_aliases(struct making *m)
 {
 	const char *name;
@@ -200,8 +205,9 @@ static unsigned int width_of(const struct save_tensor *t)
 	return 1;
 }
 
-/* Wide types first, so that each tensor is aligned; zeros together, so that they are holes; what
- * the same nodes have together, so that few units are of several. */
+/* Order of tensors in the file: wide types first, so that each tensor is aligned; zeros
+ * together, so that they form holes; tensors of the same nodes together, so that few units mix
+ * nodes. */
 static int compare_entries(const void *a, const void *b)
 {
 	const struct save_entry *x = a, *y = b;
@@ -241,7 +247,8 @@ static int place_entries(struct making *m, struct error *err)
 	return 0;
 }
 
-/* Entries have their keys' pointers; items find theirs by it. */
+/* Make the file's entries. They take over the keys of first items, by whose pointers the
+ * items find their entries. */
 static int make_entries(struct making *m, struct error *err)
 {
 	struct save_plan *p = m->plan;
@@ -264,7 +271,7 @@ static int make_entries(struct making *m, struct error *err)
 	}
 	for (size_t i = 0; i < m->n; i++) {
 		const struct item *x = &m->items[i];
-		/* An item whose first was tied to another has that one's. */
+		/* The first item may itself have been tied to another one. */
 		const size_t first = m->items[x->first].first;
 		struct save_entry *e = &p->entries[index[first]];
 
@@ -277,7 +284,7 @@ static int make_entries(struct making *m, struct error *err)
 	return 0;
 }
 
-/* qsort moved the entries: tensors name them by their new places. */
+/* qsort moved the entries, so give the tensors the new numbers. */
 static int renumber_tensors(struct making *m, struct error *err)
 {
 	struct save_plan *p = m->plan;
@@ -312,7 +319,7 @@ static json_t *entry_json(const struct save_entry *e)
 		     : NULL;
 }
 
-/* An alias that is a name of the file, too, would hide one of the two. */
+/* Refuse an alias that equals a name in the file, as one would hide the other. */
 static int check_aliases(const struct making *m, const json_t *root,
 			 struct error *err)
 {
@@ -372,8 +379,8 @@ static int make_head(struct making *m, struct error *err)
 
 /* ------------------------------------------------------------------------ units --- */
 
-/* The last entry that begins with it or before: those without bytes stand before one that has some,
- * with the same number, or behind all. */
+/* The entry with the chunk is the last whose first_chunk is not above `c`: entries without
+ * bytes share their number with the next entry, or stand behind all. */
 struct save_chunk save_plan_chunk(const struct save_plan *p, uint32_t c)
 {
 	size_t low = 0, high = p->n_entries;
@@ -445,8 +452,8 @@ static int cut_units(struct save_plan *p, struct error *err)
 
 /* ---------------------------------------------------------------- who asks when --- */
 
-/* The nearest node behind this one that has the first bytes of the unit that this one lacks; 0: it
- * lacks none. */
+/* Distance to the next node, counting upwards, that has the first bytes of the unit that
+ * this node lacks; 0: this node lacks none. */
 static uint8_t unit_distance(const struct save_plan *p, uint64_t u, size_t self)
 {
 	const uint64_t from = u * p->unit, to = from + p->stored[u];
@@ -492,8 +499,8 @@ int save_plan_order(const struct save_plan *p, size_t self, uint64_t **ret,
 
 /* ------------------------------------------------------------------ what a unit has --- */
 
-/* Bytes from..to-1 of an entry, at `at` of the unit: the digests of the chunks that they are in say
- * what they are. */
+/* Hash bytes from..to-1 of an entry, which lie at `at` in the unit, by the digests of their
+ * chunks. */
 static int hash_range(struct hasher *h, const struct save_entry *e, uint64_t at,
 		      uint64_t from, uint64_t to)
 {
@@ -518,7 +525,7 @@ int save_plan_unit_digest(const struct save_plan *p, uint64_t u,
 	uint8_t len[8];
 	int rc = h ? 0 : -ENOMEM;
 
-	/* A place among units of another size is another place. */
+	/* Units of another size or with other lengths must get other digests. */
 	put_le32(len, p->stored[u]);
 	put_le32(len + 4, p->unit);
 	if (rc == 0)

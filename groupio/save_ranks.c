@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Ranks of this node: a Unix socket, a request for each connection.  docs/formats/group-save.md has
- * the messages.
+ * Serves the ranks of this node on a Unix socket, with one request for each connection.
+ * docs/formats/group-save.md has the messages.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 
 #define REQUEST_MAX (16u << 20)
 #define REQUEST_VALUES_MAX (1u << 19)
-#define REQUEST_S 10 /* of silence within a request */
+#define REQUEST_S 10 /* seconds of silence allowed within a request */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define DIMS_MAX 32u
 #define NUMBER_MAX 999999999
@@ -39,7 +39,7 @@
 
 /* ----------------------------------------------------------------------- receiving --- */
 
-/* A length, and so much JSON; with the first of it a descriptor, where there is one. */
+/* Receive a length, JSON of that length, and a descriptor if one comes. */
 static int receive_request(int sock, json_t **ret, int *fd, struct error *err)
 {
 	AUTO_FREE char *text = NULL;
@@ -75,7 +75,8 @@ static void send_json(int sock, json_t *j)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
-			/* A line without its end is the last one. */
+			/* Part of a line was sent: nothing may follow it, so end the
+			 * connection. */
 			(void)shutdown(sock, SHUT_RDWR);
 			break;
 		}
@@ -123,7 +124,7 @@ static bool is_job(const char *id)
 	       strspn(id, "0123456789abcdef") == SAVE_JOB_LEN;
 }
 
-/* Addresses go into URLs. */
+/* Is it an address that is safe in URLs? */
 static bool is_address(const char *a)
 {
 	return strlen(a) < 64 &&
@@ -189,7 +190,8 @@ static int take_tensor(struct save_rank *r, json_t *v, struct error *err)
 			return refuse_request(err);
 		shape[i] = (uint64_t)json_integer_value(d);
 	}
-	/* Tensors may have the same bytes, so that the memory is no bound. */
+	/* Several tensors may share bytes, so the memory's size does not bound the number of
+	 * chunks: check it. */
 	r->n_chunks += ((uint64_t)len + SAVE_CHUNK - 1) / SAVE_CHUNK;
 	if (r->n_chunks > SAVE_CHUNKS_MAX)
 		return error_set(err, EFBIG, "tensors of more than %u MiB",
@@ -202,8 +204,8 @@ static int take_tensor(struct save_rank *r, json_t *v, struct error *err)
 	return rc;
 }
 
-/* Bytes that nobody can change or cut any more, so that they are what their digests say, and a
- * look at them is no fault. */
+/* Map the rank's memory. It must be sealed, so that its bytes keep matching their digests,
+ * and reading never faults because it was truncated. */
 static int map_bytes(struct save_rank *r, int fd, struct error *err)
 {
 	const int seals = fd < 0 ? 0 : fcntl(fd, F_GET_SEALS);
@@ -211,7 +213,7 @@ static int map_bytes(struct save_rank *r, int fd, struct error *err)
 
 	if (fd < 0)
 		return 0;
-	/* A file of the disk has no seals: -1, of which all bits are set. */
+	/* F_GET_SEALS fails for an ordinary file with -1, whose bits are all set. */
 	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 ||
 	    st.st_size < 0)
 		return error_set(err, EINVAL, "the memory is not sealed");
@@ -285,7 +287,7 @@ static int take_put(struct saves *s, json_t *j, int fd, struct save_terms *t,
 
 /* ------------------------------------------------------------------------ answering --- */
 
-/* Where each tensor of the rank is in the file. */
+/* List the place in the file of each tensor of the rank. */
 static json_t *places_json(const struct save *v, unsigned int rank)
 {
 	const struct save_table *t = &v->tables[v->terms.self];
@@ -318,7 +320,7 @@ static json_t *state_json(const struct save *v, unsigned int rank,
 			 places_json(v, rank));
 }
 
-/* Until the save is buffered, or else over. */
+/* Wait until the save is buffered (`is_buffered`), or until it is over. */
 static enum save_state wait_state(struct save *v, bool is_buffered,
 				  struct error *ret_why)
 {
@@ -350,8 +352,8 @@ static void follow_save(struct save *v, unsigned int rank, int sock)
 		send_error(sock, &why);
 }
 
-/* An ID that is there already is of an earlier run of the job's name: nothing of this one would be
- * written, as all nodes would find it saved. */
+/* Look at the file's path, and refuse a save whose ID is there already: that is from an
+ * earlier run with the same job name, and all nodes would take this save for done. */
 static int look_at_path(const struct save *v, struct save_seen *ret,
 			struct error *err)
 {
@@ -369,8 +371,9 @@ static int look_at_path(const struct save *v, struct save_seen *ret,
 			 t->path);
 }
 
-/* The client that began the save does this while the others come: a store may take its time.  The
- * save itself is known before, so that no other one can come between unseen. */
+/* Look at the path for all nodes. The client that began the save does it while other ranks
+ * arrive, since a store may be slow. The save is in the list before, so no other save of the
+ * path can go unnoticed. */
 static void look_for_all(struct save *v)
 {
 	struct save_seen seen = { .owner = -1 };
@@ -387,8 +390,8 @@ static void look_for_all(struct save *v)
 	(void)pthread_mutex_unlock(&v->all->lock);
 }
 
-/* With the lock: does a request that came before say a rank's earlier save?  Whose rank it is, is
- * not known before it is read. */
+/* Is an older request still unread? It may be an earlier save of the same rank, which is
+ * known only after reading. With the lock. */
 static bool has_before(const struct save_client *c)
 {
 	const struct saves *s = c->all;
@@ -414,9 +417,8 @@ static void client_step(struct save_client *c, enum client_step step)
 	(void)pthread_mutex_unlock(&c->all->lock);
 }
 
-/* With the lock: a save whose ranks of this node have all gone is waited for by nobody.  Until all
- * tables are known it may lack ranks that will not come, and would hold its memory to its
- * deadline. */
+/* Fail a save if all its ranks here have left and its tables are not complete: it may lack
+ * ranks that will never come, and would hold its memory until the deadline. With the lock. */
 static void doom_if_left(struct save *v)
 {
 	const struct saves *s = v->all;
@@ -432,7 +434,7 @@ static void doom_if_left(struct save *v)
 	save_doom(v, &why);
 }
 
-/* `v`: the save that this client waits for from now on; NULL: for none. */
+/* Set the save that this client waits for; NULL: none. */
 static void client_follow(struct save_client *c, struct save *v)
 {
 	(void)pthread_mutex_lock(&c->all->lock);
@@ -442,7 +444,8 @@ static void client_follow(struct save_client *c, struct save *v)
 	(void)pthread_mutex_unlock(&c->all->lock);
 }
 
-/* Has the rank gone?  The descriptor is this client's as long as it is not over. */
+/* Check whether the rank has gone. The descriptor belongs to this client as long as it is
+ * not over. */
 static void client_look(struct save_client *c, uint64_t number)
 {
 	struct saves *s = c->all;
@@ -459,7 +462,8 @@ static void client_look(struct save_client *c, uint64_t number)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Threads overtake each other: a rank's saves are to begin in the order in which it sent them. */
+/* Wait for the rank's earlier requests: threads may overtake each other, but the rank's
+ * saves must begin in the order in which it sent them. */
 static int wait_turn(struct save_client *c, const struct save_terms *t,
 		     unsigned int rank, int64_t until_ns, struct error *err)
 {
@@ -502,7 +506,8 @@ static int join_save(struct save_client *c, json_t *j, int fd,
 	if (rc == 0)
 		rc = saves_take_rank(s, &t, &r, &c->has_left, until_ns, err);
 	if (rc == 0) {
-		/* With the lock, so that the save's other ranks, when they leave, see this one. */
+		/* Joined with the lock held, so that other ranks of the save that leave see
+		 * this client. */
 		rc = saves_join(s, &t, &r, &c->save, ret_is_new, err);
 		if (rc == 0)
 			*ret = c->save;
@@ -552,7 +557,8 @@ static int check_user(const struct saves *s, int sock, struct ucred *ret,
 			 ret->uid, s->cfg.owner);
 }
 
-/* Bytes that are unread when a socket is closed take the answer away from their sender. */
+/* Refuse a client. Its unread bytes are read first: closing a socket with unread bytes would
+ * discard the answer. */
 static void refuse_client(int sock, const struct error *why)
 {
 	char rest[4096];
@@ -567,7 +573,7 @@ static void refuse_client(int sock, const struct error *why)
 	} while (got > 0 && n <= REQUEST_MAX);
 }
 
-/* A connection of its own kind from now on, and no save that others wait for. */
+/* Serve blocks on the connection from now on; no save waits for this client then. */
 static int serve_blocks(struct save_client *c, int sock, json_t *j,
 			struct error *err)
 {
@@ -615,7 +621,7 @@ static void serve_client(struct save_client *c, int sock)
 	if (rc == 0)
 		rc = receive_request(sock, &j, &fd, &err);
 	op = json_string_value(json_object_get(j, "op"));
-	/* Reads need no address: without other members the store alone is read. */
+	/* Reads need no server address: without other members only the store is read. */
 	if (rc == 0 && op && strcmp(op, "read") != 0 &&
 	    strcmp(op, "reads") != 0)
 		rc = peers_begin(s, &err);
@@ -653,7 +659,8 @@ static void *client_main(void *arg)
 	struct saves *s = c->all;
 
 	serve_client(c, c->fd);
-	/* The thread that accepts may be looking at the descriptor, and keeps the connection by that. */
+	/* The accepting thread may be polling the descriptor, which would keep the
+	 * connection open: shut it down first. */
 	(void)shutdown(c->fd, SHUT_RDWR);
 	(void)pthread_mutex_lock(&s->lock);
 	(void)close(steal_fd(&c->fd));
@@ -662,7 +669,7 @@ static void *client_main(void *arg)
 	return NULL;
 }
 
-/* A place that nobody has, or nobody has any more. */
+/* A free place for a client, or one whose client is over. */
 static struct save_client *client_place(struct saves *s)
 {
 	struct save_client *found = NULL;
@@ -715,7 +722,8 @@ static void accept_client(struct saves *s, struct accept_shortage *shortage)
 	}
 }
 
-/* Descriptors of the thread that accepts: three, and those of clients whose ranks may go. */
+/* Descriptors that the accepting thread polls: three of its own, and those of clients whose
+ * ranks may leave. */
 struct watched {
 	struct pollfd fds[3 + SAVE_CLIENTS_MAX];
 	struct save_client *clients[SAVE_CLIENTS_MAX];
@@ -770,7 +778,8 @@ static void *accept_main(void *arg)
 	return NULL;
 }
 
-/* Only those may knock whose requests are taken: nobody else can have its places. */
+/* Listen with a mode that only admits users whose requests are accepted, so that others
+ * cannot occupy connections. */
 static int listen_for_ranks(struct saves *s, struct error *err)
 {
 	struct stat st;

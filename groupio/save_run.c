@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A save from its first rank to its end, on a thread of its own.  Every node does the same: makes
- * the plan from all tables, keeps and writes its units, and waits for the node that commits, which
- * is the first that is there; when that dies, the next one is.  Two that commit the same save put
- * the same bytes, so nobody has to agree on who does.
+ * Runs a save from its first rank to its end, on a thread. Every node does the same: it makes
+ * the plan from all tables, keeps and writes its units, and waits for the node that commits. The
+ * first living node commits; when it dies, the next does. Two nodes that commit the same save
+ * write the same bytes, so no agreement is needed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #include "groupio/save_peers.h"
 
 #define HASH_THREADS 4u
-#define HASH_CHUNKS 4u /* that are worth a thread */
+#define HASH_CHUNKS 4u /* fewer chunks are not worth a thread */
 
 /* ------------------------------------------------------------- this node's table --- */
 
@@ -47,7 +47,7 @@ static int wait_for_ranks(struct save *v, struct error *err)
 			 n, v->n_local);
 }
 
-/* The tensors of all ranks become one table, whose tensors know their rank. */
+/* Join the tables of all ranks into one; each tensor knows its rank. */
 static int join_tables(struct save *v, struct error *err)
 {
 	struct save_table *all = &v->tables[v->terms.self];
@@ -126,8 +126,8 @@ static int make_table(struct save *v, struct error *err)
 
 /* ------------------------------------------------------------------------- the plan --- */
 
-/* The name of this node's plan, and of the terms that its ranks stated: nodes take no word from one
- * another but by it, so that those which planned differently never mix. */
+/* Compute the id of this node's plan and its ranks' terms. Nodes send it with each message,
+ * so that nodes with different plans never mix. */
 static int name_plan(const struct save_terms *t, const struct save_plan *p,
 		     char ret[SAVE_PLAN_LEN + 1], struct error *err)
 {
@@ -229,7 +229,7 @@ static int copy_own_part(struct save *v, size_t of, struct buf *ret,
 		       : 0;
 }
 
-/* The part that `node` wrote of the units of `of`, which is gone. */
+/* Get the part that `node` wrote for the units of the dead node `of`. */
 static int get_part(struct save *v, size_t node, size_t of, struct buf *ret,
 		    struct error *err)
 {
@@ -253,7 +253,7 @@ static bool has_copies(const struct save *v, size_t node, size_t of)
 	return false;
 }
 
-/* Units of a node that is gone are written by those that have their copies. */
+/* Gather the units of a dead node from the nodes that have copies. */
 static int gather_lost(void *arg, unsigned int node, struct error *err)
 {
 	struct gathering *g = arg;
@@ -273,7 +273,7 @@ static int gather_parts(struct gathering *g, struct error *err)
 	const unsigned int n = (unsigned int)v->terms.n_nodes;
 	int rc = lead_parts(v, err);
 
-	/* A node that went meanwhile has written nothing that counts. */
+	/* The part of a node that died meanwhile does not count. */
 	(void)pthread_mutex_lock(&v->all->lock);
 	for (unsigned int i = 0; i < n && rc == 0; i++) {
 		if (i == v->terms.self || atomic_load(&v->gone[i]))
@@ -292,7 +292,7 @@ static int gather_parts(struct gathering *g, struct error *err)
 	return rc;
 }
 
-/* The save that made the file which is there; "": none did, or that cannot be told. */
+/* Find the save that made the file; "": no save did, or it cannot be told. */
 static void look_who(struct save *v, char ret[SAVE_ID_MAX])
 {
 	struct error ignored = ERROR_INIT;
@@ -309,8 +309,8 @@ static bool is_there(struct save *v)
 	return strcmp(id, v->terms.id) == 0;
 }
 
-/* A commit that failed, or was another node's which went meanwhile, may not have looked at the
- * columns behind its manifest: a file without them is no step. */
+/* Is the file this save's, and complete? A commit that failed, or of a node that died, may
+ * not have checked that the columns named in its manifest exist. */
 static bool is_committed(struct save *v)
 {
 	struct error ignored = ERROR_INIT;
@@ -319,7 +319,8 @@ static bool is_committed(struct save *v)
 						 v->terms.path, &ignored) == 0;
 }
 
-/* Is the file of a save of it that this node knows, before this one or (is_later) after it? */
+/* Was the file made by a save of the same path that this node knows, before this one or
+ * (is_later) after it? */
 static bool is_of_known(struct save *v, bool is_later)
 {
 	const struct save *other;
@@ -339,7 +340,8 @@ static bool is_of_known(struct save *v, bool is_later)
 	return found;
 }
 
-/* A node says that it has committed: the file is of this save, or of the next one by now. */
+/* Another node says that it has committed: does the path have this save's file, or already
+ * that of a later save? */
 static bool is_committed_since(struct save *v)
 {
 	return is_there(v) || is_of_known(v, true);
@@ -354,9 +356,9 @@ static bool version_is(const struct ckpt_version *a,
 	       a->generation == b->generation && a->bytes_id == b->bytes_id;
 }
 
-/* Saves of one file are committed in their order on this node.  Bytes that somebody else put there
- * since this save began stay: a node that stood still for long must not put an old step over a new
- * one, also where saves that it does not know came after an earlier one that it waited for. */
+/* Check the file before a commit, in the order of its saves on this node. A file that
+ * somebody else put there since this save began stays: a node that was stopped for long must
+ * not replace a new step by an old one, even if it does not know the later saves. */
 static int look_at_file(struct save *v, struct ckpt_version *ret,
 			struct error *err)
 {
@@ -404,7 +406,7 @@ static int commit_parts(struct save *v, struct gathering *g,
 				     .version = version };
 	int rc = xattrs_change(&xattrs, &id, err);
 
-	/* Those that are there, one behind the other. */
+	/* Put the existing parts one behind the other. */
 	for (size_t i = 0; i < 2 * SAVE_NODES_MAX; i++)
 		if (g->parts[i].len) {
 			const struct buf b = g->parts[i];
@@ -417,8 +419,9 @@ static int commit_parts(struct save *v, struct gathering *g,
 					  err);
 }
 
-/* The store is asked what is there while others still write.  A node that takes this one for gone
- * may commit meanwhile: the commit here is of the version that was there, and finds that. */
+/* Commit on this node. The store is checked while others still write. Another node that
+ * takes this one for dead may commit at the same time: the put here is conditional on the
+ * version that was seen, and fails then. */
 static int commit_here(struct save *v, struct error *err)
 {
 	struct gathering *g = calloc(1, sizeof(*g));
@@ -428,7 +431,7 @@ static int commit_here(struct save *v, struct error *err)
 	if (!g)
 		return error_nomem(err);
 	g->save = v;
-	/* A node that others led before it may find that they have committed. */
+	/* A node that takes over may find that an earlier leader has committed. */
 	rc = v->terms.self && is_committed(v) ? 1
 					      : look_at_file(v, &version, err);
 	if (rc == 0)
@@ -441,7 +444,7 @@ static int commit_here(struct save *v, struct error *err)
 	return rc < 0 ? rc : 0;
 }
 
-/* The first node that is there commits; this one writes its part, and sends it. */
+/* Have the first living node commit; this node writes its part and sends it. */
 static int commit_save(struct save *v, struct error *err)
 {
 	const struct buf *part = &v->parts[v->terms.self].text;
@@ -473,7 +476,7 @@ static int commit_save(struct save *v, struct error *err)
 
 /* ----------------------------------------------------------------------- the thread --- */
 
-/* Up to the plan, by which units are kept and written. */
+/* Bring the save up to its plan, which says which units each node keeps and writes. */
 static int plan_save(struct save *v, struct error *err)
 {
 	int rc = wait_for_ranks(v, err);
@@ -494,8 +497,8 @@ static int plan_save(struct save *v, struct error *err)
 	return 0;
 }
 
-/* Until each byte is on two nodes; or one has died, and whoever waits for that waits for the
- * store. */
+/* Wait until each byte is on two nodes. If a node has died, some bytes have one copy only,
+ * and the save counts as buffered only once it is stored. */
 static int buffer_save(struct save *v, struct error *err)
 {
 	int rc = stage_units(v, err);
@@ -513,7 +516,7 @@ static int buffer_save(struct save *v, struct error *err)
 	v->until_ns = clock_now_ns() + v->terms.store_ns;
 	v->is_single |= count_gone(v) > 0;
 	v->were_all_staged = true;
-	/* Another save is the first that may take memory. */
+	/* Another save may now be the first that may take memory. */
 	(void)pthread_cond_broadcast(&v->all->changed);
 	(void)pthread_mutex_unlock(&v->all->lock);
 	if (!v->is_single)
@@ -521,7 +524,7 @@ static int buffer_save(struct save *v, struct error *err)
 	return 0;
 }
 
-/* Units leave for the store as they come; commit_save() says why they did not. */
+/* Write units to the store as they become complete; commit_save() reports errors. */
 static void *write_ahead_main(void *arg)
 {
 	struct error ignored = ERROR_INIT;
@@ -554,7 +557,7 @@ static int run_save(struct save *v, struct error *err)
 	if (rc < 0)
 		give_up(v);
 	thread_join(&ahead);
-	/* The node that commits may have done so before this one heard of it. */
+	/* The committing node may have done so before this node heard of it. */
 	if (rc < 0 && is_committed(v))
 		return 0;
 	if (rc < 0 && v->parts[v->terms.self].state == PART_READY)
@@ -585,11 +588,11 @@ static int64_t phase_ms(const struct save_report *r, enum save_phase phase)
 {
 	const int64_t from_ns = phase ? r->end_ns[phase - 1] : r->begin_ns;
 
-	/* Another node committed what failed here on the way: there are no more phases then. */
+	/* A phase that failed here has no end when another node committed the save. */
 	return r->end_ns[phase] ? (r->end_ns[phase] - from_ns) / NS_PER_MS : 0;
 }
 
-/* How long the step waited, and for whom last. */
+/* Log how long each phase took, and which rank or node was last. */
 static void log_durable(struct save *v)
 {
 	struct save_report report;
@@ -615,7 +618,8 @@ static void log_durable(struct save *v)
 		 r->stored_bytes, r->named_bytes);
 }
 
-/* That its ranks have gone says more than that it was given up. */
+/* Prefer the reason of save_doom(), that ranks have left, to the error that the save was
+ * given up. */
 static void take_doom(struct save *v, struct error *ret)
 {
 	(void)pthread_mutex_lock(&v->all->lock);
@@ -624,7 +628,7 @@ static void take_doom(struct save *v, struct error *ret)
 	(void)pthread_mutex_unlock(&v->all->lock);
 }
 
-/* Later saves name what this node has stored, or named, of this one. */
+/* Note the units that this node has stored or named, for later saves. */
 static void note_known(struct save *v)
 {
 	struct saves *s = v->all;

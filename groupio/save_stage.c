@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bytes of a save: from other nodes into memory, and from memory to the store. */
+/* Moves the bytes of a save: from other nodes into memory, and from memory to the store. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,10 +13,11 @@
 #include "groupio/save_peers.h"
 
 #define PULL_THREADS 4u
-#define PULL_ROW 4u    /* chunks of one tensor in a request */
-#define RUN 4u         /* neighbouring units that one thread takes in a row */
-#define COLUMNS 8u     /* of a file, by all nodes */
-#define COLUMNS_FEW 4u /* of a node, where that spares requests */
+#define PULL_ROW 4u /* chunks of one tensor in a request */
+#define RUN 4u      /* neighbouring units that one thread takes together */
+#define COLUMNS 8u  /* columns of a file, of all nodes together */
+/* columns of one node, where more objects spare requests */
+#define COLUMNS_FEW 4u
 
 /* ---------------------------------------------------------------------- what is here --- */
 
@@ -45,15 +46,15 @@ static const char *chunk_of(struct save *v, const struct save_entry *e,
 
 /* ------------------------------------------------------------------- from other nodes --- */
 
-/* Chunks in a row, by their numbers in the plan, that come from another node, each to memory of its
- * own. */
+/* A run of chunks received from another node, each into memory of its own; `run` has their
+ * numbers in the plan. */
 struct pull_sink {
 	struct http_sink base;
 	struct save_chunks run;
-	unsigned int i; /* that comes */
-	size_t at;      /* bytes of it that came */
+	unsigned int i; /* index in the run of the chunk being received */
+	size_t at;      /* bytes of that chunk received so far */
 	char *chunks[SAVE_PULL_CHUNKS];
-	uint64_t n_came; /* bytes of this try */
+	uint64_t n_came; /* bytes received in this try */
 };
 
 static int pull_sink_put(struct http_sink *base, const struct http_response *r,
@@ -66,7 +67,7 @@ static int pull_sink_put(struct http_sink *base, const struct http_response *r,
 	if (!s->n_came)
 		s->i = s->at = 0;
 	s->n_came += len;
-	/* Bytes behind those that were asked for are counted, and fail the check. */
+	/* Surplus bytes are only counted, and make the check fail. */
 	while (len && s->i < s->run.n) {
 		const size_t room = s->run.len[s->i], left = room - s->at;
 		const size_t n = len < left ? len : left;
@@ -87,7 +88,7 @@ static int pull_sink_put(struct http_sink *base, const struct http_response *r,
 	return 0;
 }
 
-/* Is each what its owner said that it is? */
+/* Check each chunk against the digest that its owner has sent. */
 static int check_chunks(const struct save_plan *p, const struct pull_sink *s,
 			struct error *err)
 {
@@ -152,8 +153,8 @@ static int pull_from(struct save *v, size_t node, const struct save_chunks *run,
 	return rc;
 }
 
-/* Chunks come from one of the nodes that have them, from another for other chunks; the next node is
- * asked where that fails. */
+/* Fetch a run of chunks. Different runs begin with different nodes among those that have the
+ * chunks; after a failure the next node is tried. */
 static int pull_chunks(struct save *v, const struct save_chunks *run,
 		       struct error *err)
 {
@@ -180,8 +181,8 @@ static int pull_chunks(struct save *v, const struct save_chunks *run,
 	return rc;
 }
 
-/* Does a request for the run go on with this chunk, which is behind it?  Several of one tensor are
- * sent from where they lie, others are copied. */
+/* May a request for the run include this next chunk? Chunks of one tensor are sent without a
+ * copy, others are copied. */
 static bool can_go_on(const struct save_plan *p, const struct save_chunks *run,
 		      const struct save_chunk *at, size_t len)
 {
@@ -193,7 +194,7 @@ static bool can_go_on(const struct save_plan *p, const struct save_chunks *run,
 	       at->entry->holders == first->holders;
 }
 
-/* Chunks first..end-1 of the plan that are not here. */
+/* Fetch those of the chunks first..end-1 of the plan that are not here. */
 static int pull_missing(struct save *v, uint32_t first, uint32_t end,
 			struct error *err)
 {
@@ -221,7 +222,7 @@ static int pull_missing(struct save *v, uint32_t first, uint32_t end,
 	return rc;
 }
 
-/* The bytes of an entry that lie within a range of the file. */
+/* The part of an entry that lies within a range of the file. */
 struct entry_range {
 	const struct save_entry *entry;
 	uint64_t from, to; /* bytes of the entry */
@@ -270,7 +271,7 @@ struct keeping {
 	size_t next; /* in the order of units; saves.lock */
 };
 
-/* The next units, as chunks are of two neighbours; how many. */
+/* Take the next run of units, since neighbouring units share chunks; returns how many. */
 static size_t take_run(struct keeping *k, size_t *ret_first)
 {
 	const struct save *v = k->save;
@@ -299,7 +300,7 @@ static int keep_some(void *arg, unsigned int index, struct error *err)
 		for (size_t i = 0; i < n && rc == 0; i++)
 			rc = keep_unit(v, v->order[first + i], err);
 	if (rc < 0) {
-		/* The other threads need not go on. */
+		/* Stop the other threads, too. */
 		(void)pthread_mutex_lock(&v->all->lock);
 		k->next = v->n_order;
 		(void)pthread_mutex_unlock(&v->all->lock);
@@ -307,7 +308,8 @@ static int keep_some(void *arg, unsigned int index, struct error *err)
 	return rc;
 }
 
-/* Bytes of chunks of a unit that are not here; `seen`: chunks that were counted already. */
+/* Count bytes of the unit's chunks that are not here; `seen` marks chunks that were counted
+ * before. */
 static uint64_t count_missing(struct save *v, uint64_t u, uint8_t *seen)
 {
 	const struct save_plan *p = v->plan;
@@ -332,7 +334,7 @@ static uint64_t count_missing(struct save *v, uint64_t u, uint8_t *seen)
 	return n;
 }
 
-/* A save that can never fit into the memory fails at once, and not at its deadline. */
+/* Fail at once, and not at its deadline, if the save can never fit into the memory. */
 static int check_room(struct save *v, struct error *err)
 {
 	const struct save_plan *p = v->plan;
@@ -430,13 +432,14 @@ static bool is_to_write(const struct save *v, size_t of, uint64_t u)
 	       save_unit_is_kept(x, v->terms.self);
 }
 
-/* A part that is written: of one node's units, as written by this one. */
+/* State of writing a part: the units of node `of`, written by this node. */
 struct part_writing {
 	struct save *save;
 	size_t of;
 	struct ckpt_writer *writer;
 	uint8_t *fates; /* enum unit_fate, by unit */
-	char *unit;     /* memory for one that the store has no room for yet */
+	/* buffer for a unit that the store has no room for yet */
+	char *unit;
 };
 
 static void count_bytes(struct save *v, uint64_t *total, uint64_t *of_save,
@@ -471,8 +474,8 @@ static int write_unit(struct part_writing *w, uint64_t u, struct error *err)
 	return rc;
 }
 
-/* Columns of `n` units.  Where a few more are objects of one request each, a bucket is not told to
- * begin and to put together some. */
+/* Number of columns for `n` units. In a bucket a few more objects, each stored by one
+ * request, cost less than a multipart upload. */
 static uint32_t count_columns(const struct save *v, uint64_t n)
 {
 	const uint64_t once =
@@ -489,7 +492,7 @@ static uint32_t count_columns(const struct save *v, uint64_t n)
 	return columns ? (uint32_t)columns : 1;
 }
 
-/* Units of one fate, in columns of their own, in the order in which they come. */
+/* Write all units of one fate, in their order, to columns of their own. */
 static int write_units(struct part_writing *w, enum unit_fate fate,
 		       struct error *err)
 {
@@ -509,7 +512,7 @@ static int write_units(struct part_writing *w, enum unit_fate fate,
 	return rc < 0 ? rc : ckpt_writer_end_segment(w->writer, err);
 }
 
-/* Name units that are in the store already, and look whether they are. */
+/* Name units that are in the store already, after checking that they are. */
 static int name_known_units(struct part_writing *w, struct error *err)
 {
 	struct save *v = w->save;
@@ -544,7 +547,8 @@ static int open_part(struct part_writing *w, struct error *err)
 			       err);
 }
 
-/* Units that cannot be named, whatever the reason, are stored: their bytes are here. */
+/* Begin the part with the named units; any unit that cannot be named is stored instead, as
+ * its bytes are here. */
 static int begin_part(struct part_writing *w, struct error *err)
 {
 	struct save *v = w->save;

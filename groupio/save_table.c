@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tables of tensors, and how nodes send them: docs/formats/group-save.md. */
+/* Tables of tensors, and their encoding between nodes: docs/formats/group-save.md. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "groupio/save_plan.h"
 
 #define DIMS_MAX 32u
-#define HEAD_LEN 8u /* bytes of a tensor in a table, before its name */
+#define HEAD_LEN 8u /* bytes of a tensor's head in a table, before its name */
 #define TENSOR_MAX (UINT64_C(1) << 42) /* bytes */
 
 static const struct dtype {
@@ -24,7 +24,7 @@ static const struct dtype {
 	{ "U64", 8 },     { "I64", 8 }, { "F64", 8 },
 };
 
-/* NULL: there is none. */
+/* NULL: unknown type. */
 static const struct dtype *dtype_find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(dtypes); i++)
@@ -33,7 +33,7 @@ static const struct dtype *dtype_find(const char *name)
 	return NULL;
 }
 
-/* UINT64_MAX: too many, or of no type. */
+/* Bytes of a tensor of this shape; UINT64_MAX: too many, or no type. */
 static uint64_t shape_bytes(const struct dtype *type, const uint64_t *shape,
 			    size_t n_dims)
 {
@@ -142,8 +142,8 @@ int save_tensor_digest(struct save_tensor *t, uint32_t chunk, struct error *err)
 	return digest_of(at, len, &t->chunks[chunk]) < 0 ? error_nomem(err) : 0;
 }
 
-/* A hasher of its own for each tensor would cost more than all else here, and so would a digest of
- * each that has one chunk. */
+/* Compute the contents' digests with one hasher, since a hasher for each tensor would cost
+ * more than all else here; a tensor of one chunk reuses the chunk's digest. */
 int save_table_finish(struct save_table *t, struct error *err)
 {
 	AUTO(hasher) h = hasher_new();
@@ -210,13 +210,13 @@ int save_table_encode(const struct save_table *t, struct buf *ret,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* The part of a table that is not decoded yet. */
+/* The part of a table that is not yet decoded. */
 struct table_rest {
 	const char *at;
 	size_t len;
 };
 
-/* The next bytes; NULL: there are not so many. */
+/* Take the next `n` bytes; NULL: fewer are left. */
 static const char *rest_take(struct table_rest *r, uint64_t n)
 {
 	const char *at = r->at;
@@ -228,7 +228,7 @@ static const char *rest_take(struct table_rest *r, uint64_t n)
 	return at;
 }
 
-/* The next bytes as text of fewer than `size` bytes; false: they are none. */
+/* Take the next `n` bytes as text of fewer than `size` bytes; false: they are no such text. */
 static bool rest_take_text(struct table_rest *r, size_t n, char *ret,
 			   size_t size)
 {
@@ -248,7 +248,7 @@ static bool is_utf8(const char *name)
 
 	while (*c && !(*c & 0x80))
 		c++;
-	/* Most names are ASCII, and so UTF-8. */
+	/* ASCII is valid UTF-8, so only other names need a check. */
 	text = *c ? json_string(name) : NULL;
 	return !*c || text;
 }
@@ -271,7 +271,8 @@ static int decode_tensor(struct save_table *t, struct table_rest *r,
 	for (size_t i = 0; i < n_dims && dims; i++)
 		shape[i] = get_le64(dims + i * sizeof(*shape));
 	len = dims ? shape_bytes(dtype_find(dtype), shape, n_dims) : 0;
-	/* No more memory is taken than for digests that are here. */
+	/* Digests are taken before memory is allocated, so a forged length cannot allocate
+	 * more than was sent. */
 	digests = rest_take(r, chunks_of(len) * DIGEST_SIZE);
 	if (!dims || !digests)
 		return error_set(err, EBADMSG,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reads of this node: each waits for the units that it lies in, and a unit that nobody fetches is
- * begun by the first that wants it.  A unit that could not be had is decided about again.
+ * Reads of this node. A read waits for each of its units; the first read that wants a unit which
+ * nobody fetches starts to bring it. When a unit cannot be had, the read decides again where to
+ * get it.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,15 +11,15 @@
 #include "common/cond.h"
 #include "groupio/units.h"
 
-/* Members that may leave while they are asked for a unit; then this node reads it itself. */
+/* Members that may disappear during a request for a unit, before this node reads it itself. */
 #define TRIES_MAX 3u
-/* A member that has no memory now is asked again and again, for so many times --group-wait: what
- * it sends others meanwhile is not seen here.  Memory of this node is waited for as long: a slow
- * member that takes a unit keeps it. */
+/* A member without free memory is asked again for so many times --group-wait, since it may
+ * be busy sending to others. A read waits as long for memory of this node, which a slow member
+ * may occupy. */
 #define BUSY_WAITS 4
 #define BUSY_RETRY_NS (20 * NS_PER_MS)
 #define BUSY_RETRY_MAX_NS (200 * NS_PER_MS)
-/* Units that one read fetches side by side. */
+/* Units that one read fetches in parallel. */
 #define READ_AT_ONCE 8u
 
 /* A read of one unit, or of a part of it. */
@@ -27,16 +28,18 @@ struct unit_read {
 	uint64_t index;
 	size_t from, len; /* in the unit */
 	char *buf;
-	unsigned int tries; /* members that went while they were asked */
-	int64_t busy_ns; /* since when members have no memory; 0: none said so */
-	bool is_own;     /* no other member is asked any more */
-	bool is_past;    /* nor is memory of the group waited for */
-	struct group_unit *unit; /* in use, from read_begin() on; NULL: none */
-	bool is_mine;            /* this read asked a member for it */
+	unsigned int tries; /* members that disappeared during a request */
+	/* since when members answer that they have no memory; 0: none did */
+	int64_t busy_ns;
+	bool is_own;  /* do not ask other members any more */
+	bool is_past; /* do not wait for memory of the group either */
+	/* the unit in use, from read_begin() on; NULL: none */
+	struct group_unit *unit;
+	bool is_mine; /* this read sent the request for it */
 	bool is_over;
 };
 
-/* With the lock: somebody is to bring it.  NULL: nobody can. */
+/* Have the unit brought, from a member or the store. With the lock. NULL: it cannot be. */
 static struct group_unit *read_bring(struct unit_read *r)
 {
 	struct group_file *f = r->file;
@@ -50,7 +53,8 @@ static struct group_unit *read_bring(struct unit_read *r)
 	return u ? u : unit_bring_here(f, r->index, r->is_own || owner);
 }
 
-/* A reader that asked another member for the unit looks at what came. */
+/* Has the unit ended for this reader? The reader that sent the request must also check the
+ * bytes that came. */
 static bool is_over(const struct group_unit *u, bool is_mine)
 {
 	return u->state == GROUP_UNIT_READY || u->state == GROUP_UNIT_MOVED ||
@@ -58,7 +62,7 @@ static bool is_over(const struct group_unit *u, bool is_mine)
 	       (u->state == GROUP_UNIT_CAME && is_mine);
 }
 
-/* With the lock: did all members that are known say which of its units they have? */
+/* Have all known members announced which units they have? With the lock. */
 static bool is_settled(const struct group_file *f)
 {
 	const struct group *g = f->group;
@@ -76,8 +80,9 @@ static bool is_settled(const struct group_file *f)
 	return true;
 }
 
-/* With the lock, which is released meanwhile: mounts of a job begin, and read, in the same moment,
- * and each would read alone what it wants first. */
+/* Wait a moment for the members' announcements: mounts of a job start and read at the same
+ * time, and without this each would read its first units alone. With the lock, which is
+ * released meanwhile. */
 static void wait_until_settled(struct group_file *f)
 {
 	struct group *g = f->group;
@@ -90,7 +95,7 @@ static void wait_until_settled(struct group_file *f)
 						  : g->joins_ns);
 }
 
-/* With the lock, which is released meanwhile. */
+/* Pause for `ns`. With the lock, which is released meanwhile. */
 static void pause_read(struct group *g, int64_t ns)
 {
 	const int64_t until_ns = clock_now_ns() + ns;
@@ -99,7 +104,8 @@ static void pause_read(struct group *g, int64_t ns)
 		;
 }
 
-/* With the lock, which is released meanwhile: another member did not bring it. */
+/* Decide how to go on after another member did not bring the unit. With the lock, which is
+ * released meanwhile. */
 static void note_failure(struct unit_read *r, int rc)
 {
 	struct group *g = r->file->group;
@@ -123,7 +129,7 @@ static void note_failure(struct unit_read *r, int rc)
 							   : BUSY_RETRY_MAX_NS);
 }
 
-/* With the lock, which is released meanwhile.  1: decide again. */
+/* Use the unit's result. With the lock, which is released meanwhile. 1: decide again. */
 static int read_finish(struct unit_read *r, struct group_unit *u, bool is_mine,
 		       struct error *err)
 {
@@ -153,8 +159,8 @@ static int read_finish(struct unit_read *r, struct group_unit *u, bool is_mine,
 	return 0;
 }
 
-/* With the lock: a unit that nobody fetches is begun.  `r->unit` stays NULL where memory is short,
- * or where it comes to another reader's memory. */
+/* Use the unit, and have it brought if nobody fetches it. With the lock. `r->unit` stays
+ * NULL where memory is short, or where the unit comes to another reader's memory. */
 static void read_begin(struct unit_read *r)
 {
 	struct group *g = r->file->group;
@@ -174,7 +180,7 @@ static void read_begin(struct unit_read *r)
 	r->unit = u;
 }
 
-/* With the lock.  1: decide again. */
+/* Try once to read the unit. With the lock. 1: decide again. */
 static int read_once(struct unit_read *r, struct error *err)
 {
 	struct group *g = r->file->group;
@@ -195,7 +201,7 @@ static int read_once(struct unit_read *r, struct error *err)
 		return -ENOBUFS;
 	r->unit = NULL;
 	rc = read_finish(r, u, r->is_mine, err);
-	/* A reader's memory is nobody else's. */
+	/* The unit is in this reader's own memory, so others must not find it. */
 	if (r->is_mine && !u->is_slot) {
 		unit_forget(u);
 		(void)pthread_cond_broadcast(&u->ended);
@@ -204,7 +210,7 @@ static int read_once(struct unit_read *r, struct error *err)
 	return rc;
 }
 
-/* A unit for which the group has no memory goes past it. */
+/* Read a unit from the source directly, when the group has no memory for it. */
 static int read_past(struct unit_read *r, struct error *err)
 {
 	struct group *g = r->file->group;
@@ -219,7 +225,7 @@ static int read_past(struct unit_read *r, struct error *err)
 	return rc;
 }
 
-/* With the lock, which is released meanwhile. */
+/* Finish a begun read. With the lock, which is released meanwhile. */
 static int read_end(struct unit_read *r, struct error *err)
 {
 	int rc;
@@ -230,7 +236,8 @@ static int read_end(struct unit_read *r, struct error *err)
 	return rc == -ENOBUFS ? read_past(r, err) : rc;
 }
 
-/* With the lock: a part of a unit that another member is to send waits for memory here. */
+/* Must the read wait for memory before it begins? So for a part of a unit that another
+ * member has to send. With the lock. */
 static bool is_to_wait(const struct unit_read *r)
 {
 	struct group_file *f = r->file;
@@ -239,7 +246,8 @@ static bool is_to_wait(const struct unit_read *r)
 	       !unit_find(f->group, f, r->index) && file_owner(f, r->index);
 }
 
-/* With the lock: begin a few units; their number.  A read that waits for memory has none itself. */
+/* Begin a few units and return their number. With the lock. A read that must wait for memory
+ * holds none itself, so it begins only one. */
 static size_t begin_some(struct group_file *f, uint64_t off, char *buf,
 			 size_t len, struct unit_read *all, size_t *ret_n)
 {
@@ -283,9 +291,10 @@ static bool waits_for_member(const struct unit_read *r)
 	       (r->unit->was_asked && r->unit->state != GROUP_UNIT_READY);
 }
 
-/* With the lock, which is released meanwhile: bytes of a few units; *ret_n says how many.  All that
- * was begun is waited for, also behind a unit that failed: it may come to `buf`.  Units that no
- * other member sends go first, so that the others are not waited for with their memory. */
+/* Read a few units; *ret_n is the number of bytes. With the lock, which is released
+ * meanwhile. Even after a failure all begun units are waited for, as they may be written to
+ * `buf`. Units that this node reads itself go first, so that they do not hold memory while
+ * others are waited for. */
 static int read_some(struct group_file *f, uint64_t off, char *buf, size_t len,
 		     size_t *ret_n, struct error *err)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Units in memory, and members that want them.  A unit that this node is to read from the store is
- * fetched by a thread of the pool to memory of the group, from where readers here (unit_read.c)
- * copy it and links send it; one that another member reads is asked for, and kept where memory is
- * spare, else it comes straight to the reader's.
+ * Units in memory, and the members that want them. A unit that this node must read from the
+ * store is fetched by a thread of the pool into memory of the group; from there readers here
+ * (unit_read.c) copy it and links send it. A unit that another member reads is requested from
+ * it, and kept in spare memory if there is some; else it comes straight to the reader's memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,9 +16,10 @@
 #include "groupio/bounds.h"
 #include "groupio/units.h"
 
-/* Fetches that wait for a thread; members that want more are told to ask again. */
+/* Fetches that wait for a thread; beyond that, members are told to ask again. */
 #define QUEUED_MAX 4096u
-/* Members learn within so long, or a half of --group-wait, that another one has opened a file. */
+/* Members learn within so long, or within half of --group-wait, that another member has
+ * opened a file. */
 #define JOIN_NS (5 * NS_PER_S / 2)
 
 /* ----------------------------------------------------------------------- memory --- */
@@ -31,7 +32,8 @@ int units_init(struct group *g, struct error *err)
 	TAILQ_INIT(&g->unused);
 	TAILQ_INIT(&g->waiting);
 	g->free_slots = (char **)calloc(g->n_slots, sizeof(*g->free_slots));
-	/* Pages come when they are written to, and stay: the kernel would clear them anew. */
+	/* Pages are allocated when first written, and stay: to give them back would have the
+	 * kernel clear them again. */
 	g->memory = mmap(NULL, g->n_slots * GROUP_SLOT, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (g->memory == MAP_FAILED)
@@ -85,7 +87,7 @@ void units_fini(struct group *g)
 	free((void *)g->free_slots);
 }
 
-/* NULL: all of the memory is in use. */
+/* Take memory for a unit; NULL: all of it is in use. */
 static char *slot_take(struct group *g)
 {
 	struct group_unit *u;
@@ -100,7 +102,7 @@ static char *slot_take(struct group *g)
 	return g->n_free ? g->free_slots[--g->n_free] : NULL;
 }
 
-/* A unit that another member has is kept where it takes memory from nothing else. */
+/* Is there spare memory? Only then a unit that another member has is kept here too. */
 static bool has_spare_slots(const struct group *g)
 {
 	return g->n_free + (g->n_slots - g->n_slots_begun) > g->n_slots / 2;
@@ -164,7 +166,8 @@ void unit_use(struct group_unit *u)
 		TAILQ_REMOVE(&u->group->unused, u, listed);
 }
 
-/* A unit in a reader's own memory is nobody else's, and one that failed is decided anew. */
+/* Release a use of the unit. A unit in a reader's own memory is not kept for others, nor is
+ * a failed one. */
 void unit_leave(struct group_unit *u)
 {
 	struct group *g = u->group;
@@ -174,7 +177,7 @@ void unit_leave(struct group_unit *u)
 	g->n_asked -= u->is_asked;
 	u->is_asked = false;
 	if (u->state == GROUP_UNIT_READY && u->is_slot && u->is_known) {
-		/* Another member has it, too: it goes before what none has. */
+		/* Another member has it too, so it is evicted before units that none has. */
 		if (u->was_asked)
 			TAILQ_INSERT_HEAD(&g->unused, u, listed);
 		else
@@ -200,7 +203,8 @@ void unit_fail(struct group_unit *u, int rc, const char *why)
 {
 	u->rc = error_set(&u->err, -rc, "%s", why);
 	unit_end(u, GROUP_UNIT_FAILED);
-	/* That which was to be fetched may have members that wait: group_fetched(). */
+	/* A unit that was to be fetched stays for group_fetched(), as members may wait for
+	 * it. */
 	if (u->was_asked)
 		unit_forget(u);
 }
@@ -222,7 +226,7 @@ void units_fail(struct group *g, const struct group_peer *p,
 
 /* ----------------------------------------------------------------------- asking --- */
 
-/* On the loop. */
+/* Send the request for a unit to its member. On the loop. */
 static void group_ask(struct loop_call *c)
 {
 	struct group_unit *u = container_of(c, struct group_unit, ask);
@@ -284,7 +288,7 @@ void unit_check(struct group_unit *u, const struct group_source *s)
 
 /* --------------------------------------------------------------------- fetching --- */
 
-/* The send is a user of the unit, until it has arrived. */
+/* Send the unit to a member; the send is a user of the unit until it has arrived. */
 static void unit_answer(struct group_unit *u, struct group_peer *p)
 {
 	struct group *g = u->group;
@@ -300,15 +304,15 @@ static void unit_answer(struct group_unit *u, struct group_peer *p)
 	if (!s)
 		unit_leave(u);
 	(void)pthread_mutex_unlock(&g->lock);
-	/* Bulk: its connection is another than that of the messages. */
+	/* Sent as bulk data, on another connection than the messages. */
 	if (s)
 		net_send(p->link, &piece, SOURCE_HOT, &body, (uintptr_t)s);
 	else
 		net_refuse(p->link, &piece.image, piece.piece, SWARM_BUSY, 0);
 }
 
-/* On the loop: those that wanted it meanwhile.  Members that are refused a unit that could not be
- * read ask nobody here for it again. */
+/* On the loop: answer the members that have asked for the unit during its fetch. If it
+ * failed, they are refused and will not ask this node for it again. */
 static void group_fetched(struct work *w)
 {
 	struct group_unit *u = container_of(w, struct group_unit, fetch);
@@ -339,8 +343,8 @@ static void group_fetched(struct work *w)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* With the lock: memory for it, which sends may give back meanwhile.  First come, first served: a
- * read keeps the memory of its later units until it has the earlier ones. */
+/* Wait for memory for the unit, which ends of sends give back. With the lock. First come,
+ * first served, since a read holds its later units' memory until it has the earlier ones. */
 static bool wait_for_slot(struct group_unit *u)
 {
 	struct group *g = u->group;
@@ -359,7 +363,7 @@ static bool wait_for_slot(struct group_unit *u)
 	return has;
 }
 
-/* With the lock. */
+/* Read the unit from the store. With the lock, which is released meanwhile. */
 static int read_origin(struct group_unit *u, struct group_origin *o)
 {
 	struct group *g = u->group;
@@ -376,7 +380,7 @@ static int read_origin(struct group_unit *u, struct group_origin *o)
 	return 0;
 }
 
-/* On the loop. */
+/* Announce the unit to the members. On the loop. */
 static void group_tell(struct loop_call *c)
 {
 	struct group_unit *u = container_of(c, struct group_unit, ask);
@@ -388,11 +392,11 @@ static void group_tell(struct loop_call *c)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-/* With the lock: members that saw others come or go than this node did would have the unit read by
- * another one, too. */
+/* Announce that this node reads the unit: members that have seen others come or go at
+ * another time might choose another reader for it, too. With the lock. */
 static void unit_tell(struct group_unit *u)
 {
-	/* A loop that ends calls nobody. */
+	/* When the loop is ending, posted calls never run. */
 	if (u->group->is_ending || u->group->is_dead)
 		return;
 	u->ask.fn = group_tell;
@@ -400,8 +404,8 @@ static void unit_tell(struct group_unit *u)
 	loop_post(u->group->loop, &u->ask);
 }
 
-/* With the lock, which is released meanwhile: a member that has the unit sends it once, to this
- * node, from which the others have it.  False: the store is to be read. */
+/* Get the unit from a member that has it: it then sends it only once, to this node, which
+ * passes it on. With the lock, which is released meanwhile. False: read it from the store. */
 static bool relay_unit(struct group_unit *u, struct group_origin *o)
 {
 	struct group_file *f = u->key.file;
@@ -422,19 +426,21 @@ static bool relay_unit(struct group_unit *u, struct group_origin *o)
 	return u->state == GROUP_UNIT_READY;
 }
 
-/* With the lock, which is released meanwhile. */
+/* Fetch the unit from the store. With the lock, which is released meanwhile. */
 static void fetch_origin(struct group_unit *u, struct group_origin *o)
 {
 	u->fetched_ns = clock_now_ns();
 	u->state = GROUP_UNIT_FETCHING;
-	/* The call of a unit that a member was asked for may not have run yet. */
+	/* `ask` is still in use if a member was asked for the unit: that call may not have
+	 * run yet. */
 	if (!u->asked_ns)
 		unit_tell(u);
 	u->rc = read_origin(u, o);
 	unit_end(u, u->rc < 0 ? GROUP_UNIT_FAILED : GROUP_UNIT_READY);
 }
 
-/* With the lock.  The file may be withdrawn while memory is waited for, so its origin is held. */
+/* Fetch the unit. With the lock. Holds the origin, since the file may be withdrawn while
+ * memory is waited for. */
 static void fetch_unit(struct group_unit *u, struct group_origin *o)
 {
 	o->refs++;
@@ -447,8 +453,8 @@ static void fetch_unit(struct group_unit *u, struct group_origin *o)
 	origin_unref(u->group, o);
 }
 
-/* With the lock: is the unit, which waits for its turn, for nobody any more, or for members
- * that came since and have their shares of what was not begun? */
+/* Is a queued unit wanted by nobody, or now the share of members that have joined since?
+ * With the lock. */
 static bool is_unwanted(const struct group_unit *u)
 {
 	if (u->n_wants)
@@ -551,7 +557,7 @@ static bool has_joined_lately(const struct group_file *f)
 	       (half_ns < JOIN_NS ? half_ns : JOIN_NS);
 }
 
-/* With the lock; the result says whether the member will be answered. */
+/* Note that a member wants a unit; true: the member will be answered. With the lock. */
 static bool note_want(struct group *g, struct group_peer *p,
 		      struct group_file *f, uint64_t index,
 		      struct group_unit **ret_ready,
@@ -560,7 +566,7 @@ static bool note_want(struct group *g, struct group_peer *p,
 	struct group_unit *u = unit_find(g, f, index);
 
 	f->used_ns = clock_now_ns();
-	/* A member that asks for a unit gave it up. */
+	/* A member that asks for a unit does not have it any more. */
 	file_forget_held(f, p, index);
 	if (!bounds_may_want(g, p))
 		return false;
@@ -569,11 +575,12 @@ static bool note_want(struct group *g, struct group_peer *p,
 		*ret_ready = u;
 		return true;
 	}
-	/* Each of two members that wait for one another would wait for ever. */
+	/* Refuse when this node itself waits for that unit from a member: two members could
+	 * wait for each other for ever. */
 	if (u && (u->was_asked || (u->is_relayed && u->peer == p)))
 		return false;
-	/* A member asks for what is its own to read because this one had it: if both waited for
-	 * one another's reads, all of their threads could. */
+	/* Refuse a unit that the member should read itself (it asks because this node had
+	 * it): two members waiting for each other's reads could block all their threads. */
 	if ((!u || u->state == GROUP_UNIT_QUEUED) &&
 	    file_reader(f, index) == p) {
 		*ret_why = SWARM_GONE;
@@ -581,7 +588,8 @@ static bool note_want(struct group *g, struct group_peer *p,
 	}
 	if (u)
 		return unit_add_want(u, p);
-	/* The member that asks may not know yet of the one that reads it now. */
+	/* After a recent join the asking member may not know the new reader of the unit yet:
+	 * let it ask again. */
 	if (file_owner(f, index) && has_joined_lately(f))
 		return false;
 	u = unit_new(f, index);
@@ -592,7 +600,7 @@ static bool note_want(struct group *g, struct group_peer *p,
 	}
 	if (unit_queue(u))
 		return true;
-	/* The unit is gone, and this was its only want. */
+	/* The unit was freed, and this want was the only one. */
 	p->n_held--;
 	return false;
 }
@@ -606,11 +614,11 @@ void units_want(struct group *g, struct group_peer *p, const struct digest *id,
 	bool ok;
 
 	(void)pthread_mutex_lock(&g->lock);
-	/* A member that is answered nothing for long need not ask again. */
+	/* A shunned member gets no answer for long, so it is told not to ask again. */
 	if (p->shunned_ns > clock_now_ns())
 		why = SWARM_GONE;
 	f = files_find(g, id);
-	/* The piece behind the last unit is none. */
+	/* The piece behind the last unit does not exist. */
 	ok = f && f->origin && index < f->n_units &&
 	     note_want(g, p, f, index, &ready, &why);
 	(void)pthread_mutex_unlock(&g->lock);
@@ -620,7 +628,7 @@ void units_want(struct group *g, struct group_peer *p, const struct digest *id,
 		net_refuse(p->link, id, index, why, 0);
 }
 
-/* With the lock: a member that waits for a unit, and was not told for a while. */
+/* Find a member that waits for a unit and was not told so for a while. With the lock. */
 static struct group_peer *find_waiting(struct group *g, int64_t now_ns,
 				       const struct group_unit **ret)
 {

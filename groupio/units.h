@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Units of files that are in memory, or come; all with group.lock, unless it says otherwise. */
+/* Units of files that are in memory or being brought; all functions are called with
+ * group.lock, except where noted. */
 #ifndef BOOTSEER_GROUPIO_UNITS_H
 #define BOOTSEER_GROUPIO_UNITS_H
 
 #include "groupio/group_priv.h"
 
-/* The loop ends what is asked for in time; this is for clocks that were stopped. */
+/* A limit for waits that the loop normally ends in time; it matters only after a clock was
+ * stopped. */
 #define UNITS_LOOK_NS (60 * NS_PER_S)
 
 enum group_unit_state {
-	GROUP_UNIT_QUEUED,   /* this node is to read it from the store */
+	GROUP_UNIT_QUEUED,   /* this node is reading it from the store */
 	GROUP_UNIT_FETCHING, /* it does */
-	GROUP_UNIT_ASKED,    /* `peer` is to send it */
-	GROUP_UNIT_CAME,     /* it did, and whoever asked has to check it */
+	GROUP_UNIT_ASKED,    /* `peer` must send it */
+	/* `peer` has sent it, and the reader that asked must check it */
+	GROUP_UNIT_CAME,
 	GROUP_UNIT_READY,
-	GROUP_UNIT_MOVED, /* it is another member's to read by now: decide again */
+	GROUP_UNIT_MOVED,  /* another member should read it now: decide again */
 	GROUP_UNIT_FAILED, /* `rc` says why */
 };
 
@@ -23,46 +26,55 @@ struct group_unit_key {
 	uint64_t index;
 };
 
-/* A unit that is in memory, or comes.  All of it: group.lock, but the bytes of `data`, which belong
- * to whoever fetches them until the state is another. */
+/* A unit in memory or being brought. Protected by group.lock, except the bytes of `data`,
+ * which belong to the thread that fetches them until the state changes. */
 struct group_unit {
 	struct group_unit_key key;
 	UT_hash_handle hh;
-	/* group.unused has it while it is READY, and n_users is 0; group.waiting, for a slot. */
+	/* Entry of group.unused while READY and n_users is 0; of group.waiting while it
+	 * waits for a slot. */
 	TAILQ_ENTRY(group_unit)
 	listed;
 	struct group *group;
 	enum group_unit_state state;
-	unsigned int n_users; /* reads, sends, and its own work or call */
-	unsigned int n_sends; /* of these, to members */
+	unsigned int n_users; /* reads, sends, and a running fetch or call */
+	unsigned int n_sends; /* sends to members, included in n_users */
 	bool is_known;        /* in the table */
-	bool was_asked;       /* of another member, by a reader */
-	bool is_relayed; /* the same by its fetch, for all that want it; a failure is no end */
-	bool is_own; /* no other member is to be asked for it */
+	/* a reader has requested it from another member */
+	bool was_asked;
+	/* its fetch has requested it from another member, for all that want it; a failure is
+	 * not final */
+	bool is_relayed;
+	bool is_own; /* it must not be requested from another member */
 	char *data;
-	bool is_slot; /* `data` is memory of the group, else of a reader */
-	bool is_asked; /* a reader's, in such memory: in group.n_asked while it is in use */
+	bool is_slot; /* `data` is memory of the group, not of a reader */
+	/* counted in group.n_asked while in use: requested by a reader, into memory of the
+	 * group */
+	bool is_asked;
 	size_t len;
-	struct digest id;        /* of its file, on links */
-	struct group_peer *peer; /* that it was asked of; NULL: it is gone */
-	int64_t asked_ns, fetched_ns; /* when that began */
-	uint64_t came_before;         /* group_peer.n_came at that moment */
+	struct digest id; /* id of its file on links */
+	/* member from which it was requested; NULL: the link has ended */
+	struct group_peer *peer;
+	/* when the request, or the fetch, began */
+	int64_t asked_ns, fetched_ns;
+	/* group_peer.n_came when it was requested */
+	uint64_t came_before;
 	int rc;
 	struct error err;
 	struct group_peer **wants; /* members that wait for it */
 	size_t n_wants, cap_wants;
-	/* Readers wait, each for its own unit, until that came or does not. */
+	/* Each reader waits here for its own unit, until it has come or failed. */
 	pthread_cond_t ended;
 	struct work fetch;
 	struct loop_call ask;
 };
 
-void unit_leave(struct group_unit *u); /* one of n_users */
-/* Answer a member that asks; without the lock, on the loop. */
+void unit_leave(struct group_unit *u); /* releases one of n_users */
+/* Answer a member's request; on the loop, without the lock. */
 void units_want(struct group *g, struct group_peer *p, const struct digest *id,
 		uint32_t index);
-/* Tell members that wait for the store that this node does, too; without the lock, on the
- * loop. */
+/* Tell members that wait for this node that its store is slow; on the loop, without the
+ * lock. */
 void units_promise(struct group *g, int64_t now_ns);
 void units_unwant(struct group *g, const struct group_peer *p,
 		  struct group_file *f, uint32_t index);
@@ -70,7 +82,7 @@ struct group_unit *unit_find(struct group *g, struct group_file *f,
 			     uint64_t index);
 void unit_came(struct group_unit *u);
 void unit_fail(struct group_unit *u, int rc, const char *why);
-/* Units of the file (NULL: of all) that `p` was asked for do not come. */
+/* Fail the units of the file (NULL: of all files) that were requested from `p`. */
 void units_fail(struct group *g, const struct group_peer *p,
 		const struct group_file *f, int rc, const char *why);
 void units_forget_wants(struct group *g, const struct group_peer *p,
@@ -79,20 +91,20 @@ int units_init(struct group *g, struct error *err) MUST_CHECK;
 void units_fini(struct group *g);
 
 /* ---- for readers of this node */
-void unit_use(struct group_unit *u); /* one more of n_users */
-/* Nobody finds the unit any more; those that have it keep it. */
+void unit_use(struct group_unit *u); /* takes another of n_users */
+/* Remove the unit from the table; present users keep it. */
 void unit_forget(struct group_unit *u);
-/* Are the bytes that came the file's?  The lock is released meanwhile. */
+/* Check that received bytes belong to the file. The lock is released meanwhile. */
 void unit_check(struct group_unit *u, const struct group_source *s);
-/* Reads that wait for other members have a half of the memory: two members whose slots all wait for
- * one another would have none left to fetch what the other one waits for. */
+/* Is there memory for another request to members? Such reads may use half of the memory: two
+ * members whose slots all wait for each other could not fetch what the other waits for. */
 bool units_may_ask(const struct group *g);
-/* Have another member send the unit: to memory of the group, or to `whole`, that of a reader that
- * wants all of it.  In use by the caller then; NULL: memory is short. */
+/* Request the unit from another member: into memory of the group, or into `whole`, the
+ * memory of a reader that wants all of it. The caller then uses it; NULL: no memory. */
 struct group_unit *unit_bring_from(struct group_file *f, uint64_t index,
 				   struct group_peer *owner, char *whole);
-/* Have this node read it from the store; unless it is_own, other members may still be asked when
- * its turn comes.  In use by the caller then; NULL: that cannot be. */
+/* Have this node read the unit from the store; unless is_own, other members may still be
+ * asked when its turn comes. The caller then uses it; NULL: it cannot be. */
 struct group_unit *unit_bring_here(struct group_file *f, uint64_t index,
 				   bool is_own);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The socket of a mount's group, from a program's side. */
+/* The program's side of the socket of a mount's group. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -116,7 +116,7 @@ static int wait_readable(int sock, int64_t until_ns, struct error *err)
 	return error_set(err, ETIMEDOUT, "the mount has not answered yet");
 }
 
-/* Bytes that follow the line stay in `rest`. */
+/* Take a line of `len` bytes from `rest` and parse it; bytes behind it stay in `rest`. */
 static int take_line(struct buf *rest, size_t len, json_t **ret,
 		     struct error *err)
 {
@@ -169,7 +169,8 @@ int client_memory_new(size_t size, int *ret_fd, char **ret_map,
 			   0);
 	if (map == MAP_FAILED)
 		return error_errno(err, errno, "memory");
-	/* A child that the process forks meanwhile would keep it from being sealed. */
+	/* Children that the process forks must not inherit the mapping: it would prevent the
+	 * sealing. */
 	if (map)
 		(void)madvise(map, size, MADV_DONTFORK);
 	*ret_fd = steal_fd(&fd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks of a KV cache: docs/formats/blocks.md. */
+/* The library's blocks of a KV cache: docs/formats/blocks.md. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,14 @@
 
 #define KEY_MAX 1024u
 #define GREET_NS (60 * NS_PER_S)
-/* More than the mount gives other nodes and the store to answer. */
+/* Longer than the mount waits for other nodes and the store. */
 #define ANSWER_S 300
 
 enum cache_op { CACHE_GET = 1, CACHE_PUT = 2, CACHE_HAS = 3 };
 
 struct bootseer_cache {
 	char *socket, *name;
-	int sock; /* -1: the mount's process has gone */
+	int sock; /* -1: the mount's process has ended */
 };
 
 static int cache_connect(struct bootseer_cache *c, struct error *err)
@@ -130,7 +130,8 @@ static int ask_once(struct bootseer_cache *c, const uint8_t *request,
 	return rc;
 }
 
-/* The mount's process may have been started anew since the last call. */
+/* Send a request. Connects again first if the mount's process was restarted since the last
+ * call. */
 static int cache_ask(struct bootseer_cache *c, enum cache_op op,
 		     const void *key, size_t key_len, int fd, int64_t *ret_n,
 		     int *ret_fd, struct error *err)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Saves of ranks, docs/formats/group-save.md, and reads of the files that they make. */
+/* Saves of ranks (docs/formats/group-save.md), and reads of the files that they make. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #define ANSWER_NS (60 * NS_PER_S)
 #define BUFFERED_MS 600000u
 #define DURABLE_MS 3600000u
-#define HEADER_MAX (100u << 20) /* bytes, as safetensors has it */
+#define HEADER_MAX (100u << 20) /* bytes; limit of safetensors */
 #define HEADER_VALUES_MAX (1u << 22)
 #define JOB_LEN 32
 
@@ -34,7 +34,7 @@ struct bootseer_save {
 	int sock;
 	struct buf rest;
 	int state;        /* enum bootseer_state; 0: none yet */
-	struct error err; /* code 0: it has not failed */
+	struct error err; /* code 0: the save has not failed */
 };
 
 CLIENT_API int bootseer_address(const char *socket,
@@ -217,7 +217,8 @@ CLIENT_API int bootseer_put(struct bootseer_group *g, const char *path,
 	AUTO_JSON *table = describe_tensors(tensors, n, &size);
 	int rc = s && table ? 0 : error_nomem(&why);
 
-	/* Counted first: a put that fails must not shift the later ones of this rank alone. */
+	/* Count the save before it can fail: otherwise this rank's later saves would have
+	 * other numbers than the other ranks'. */
 	g->number++;
 	if (rc == 0)
 		rc = stage_tensors(tensors, n, size, &fd, &why);
@@ -329,7 +330,8 @@ static int read_header(int fd, json_t **ret, uint64_t *ret_at,
 						ret, err);
 }
 
-/* A name may stand for another one, whose bytes are the same. */
+/* Find a tensor in the header by its name or by an alias, which stands for a tensor with the
+ * same bytes. */
 static json_t *find_name(const json_t *header, const char *name)
 {
 	json_t *entry = json_object_get(header, name);
