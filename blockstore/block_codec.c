@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Blocks from their stored form.  Pure.  A zstd context is kept for each thread:
- * making one costs more than unpacking a small block.
+ * Unpacks blocks from their stored form. Pure. A zstd context is kept for each thread: making
+ * one costs more than unpacking a small block.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ static void context_init(void)
 	context_rc = pthread_key_create(&context_key, context_free);
 }
 
-/* This thread's context, freed when it ends; NULL when memory is short. */
+/* This thread's context, freed when the thread ends; NULL when memory is short. */
 static ZSTD_DCtx *context_get(void)
 {
 	ZSTD_DCtx *c;
@@ -44,8 +44,8 @@ static ZSTD_DCtx *context_get(void)
 	return c;
 }
 
-/* Debian's libzstd decodes the formats of before 0.8, too, by code that nobody looks
- * after. */
+/* Is it a single frame of the present format? Debian's libzstd also decodes formats from
+ * before version 0.8, with code that nobody maintains. */
 static bool is_one_frame(const void *stored, size_t len)
 {
 	return len >= sizeof(uint32_t) &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The one way to call a block source: checks what every kind relies on. */
+/* The only entry to block sources: checks the conditions that every kind relies on. */
 #include <errno.h>
 #include <inttypes.h>
 

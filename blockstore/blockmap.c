@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reader of block maps.  Pure: bytes in, records out.  The map comes from a
- * registry, so blockmap_open() checks every field once; what runs after it on
- * the hot path trusts the bytes.  Format: docs/formats/blockmap.md.
+ * Reader of block maps. Pure. A map comes from a registry, so blockmap_open() checks every field
+ * once; the functions of the hot path trust the checked bytes. Format: docs/formats/blockmap.md.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -50,7 +49,7 @@ void blockmap_pack(const struct blockmap *m, size_t i, struct pack *ret)
 	ret->size = get_le64(p + PACK_BYTES);
 }
 
-/* Returns why this stored form is impossible, or NULL. */
+/* Returns why this stored form is impossible, or NULL if it is possible. */
 static const char *stored_fault(const struct block *b)
 {
 	switch (b->codec) {
@@ -64,7 +63,8 @@ static const char *stored_fault(const struct block *b)
 	return "unknown codec";
 }
 
-/* `end` is where the block before ended; moved on past this one. */
+/* Returns why the block is invalid, or NULL. `*end` is the end of the block before, and is
+ * moved to the end of this one. */
 static const char *block_fault(const struct blockmap *m, size_t i,
 			       uint64_t *end)
 {
@@ -103,7 +103,7 @@ static const char *block_fault(const struct blockmap *m, size_t i,
 	return NULL;
 }
 
-/* -------------------------------------------------- a map whose blocks lie in layers --- */
+/* ------------------------------------------------------- version 2: blocks in layers --- */
 
 /* Spans and places of a block map, version 2.  Pure: docs/formats/blockmap.md. */
 
@@ -203,7 +203,7 @@ static const char *window_fault(const struct blockmap *m, const struct span *s)
 	return NULL;
 }
 
-/* The fault of the span that ends where `next` begins; NULL: there is none. */
+/* Returns what is wrong with the length of the span that ends where `next` begins, or NULL. */
 static const char *length_fault(const struct span *s, const struct span *next)
 {
 	uint64_t plain = next->plain - s->plain;
@@ -253,7 +253,7 @@ static const char *span_fault(const struct blockmap *m, size_t i)
 	return window_fault(m, &s);
 }
 
-/* The record that ends the layer with span `i`. */
+/* Get the record that ends the layer with span `i`. */
 static void end_of_layer(const struct blockmap *m, size_t i, struct span *ret)
 {
 	size_t lo = i, hi = m->n_spans - 1;
@@ -272,7 +272,8 @@ static void end_of_layer(const struct blockmap *m, size_t i, struct span *ret)
 	blockmap_span(m, lo, ret);
 }
 
-/* `end` is where the place before ended; moved on past this one. */
+/* Returns why the place is invalid, or NULL. `*end` is the end of the place before, and is
+ * moved to the end of this one. */
 static const char *place_fault(const struct blockmap *m, size_t i,
 			       uint64_t *end)
 {
@@ -297,7 +298,7 @@ static const char *place_fault(const struct blockmap *m, size_t i,
 	return NULL;
 }
 
-/* How well the layers are compressed, at most as they are. */
+/* Compressed share of the layers' bytes in 256ths, at most 256. */
 static uint32_t share_of(const struct blockmap *m)
 {
 	uint64_t plain = 1, stored = 1;
@@ -442,7 +443,8 @@ int blockmap_open(const void *data, size_t len, struct blockmap *ret,
 					 "block map: block %zu: %s", i, fault);
 		in_blocks += get_le32(block_at(&m, i) + BLOCK_USIZE);
 	}
-	/* Its reader would make zeros for ever. */
+	/* Larger content would be bytes that no block has: reading it would return zeros
+	 * without end. */
 	if (m.content_size > in_blocks)
 		return error_set(err, EINVAL,
 				 "block map: content of %" PRIu64

@@ -39,7 +39,7 @@
 #define PACK_DIGEST 0
 #define PACK_BYTES 32
 
-/* Behind the packs, version 2 only. */
+/* Records behind the packs, in version 2 only. */
 #define SPAN_SIZE 40u
 #define SPAN_PLAIN_OFF 0
 #define SPAN_STORED_OFF 8

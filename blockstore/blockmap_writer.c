@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Builder of block maps.  Pure.  Format: docs/formats/blockmap.md. */
+/* Writer of block maps. Pure. Format: docs/formats/blockmap.md. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,10 +11,10 @@
 struct blockmap_writer {
 	struct buf blocks; /* header and records, as in the result */
 	struct buf packs;
-	struct buf spans, places; /* of a map of layers */
+	struct buf spans, places; /* only of a map whose blocks lie in layers */
 	size_t n_blocks;
 	uint32_t n_packs;
-	uint64_t content; /* where the last block's stored form ends */
+	uint64_t content; /* end of the last block's stored form */
 };
 
 struct blockmap_writer *blockmap_writer_new(void)
@@ -147,8 +147,8 @@ int blockmap_writer_finish(struct blockmap_writer *w, uint64_t device_size,
 	put_le32(w->blocks.data + HEADER_N_PACKS, w->n_packs);
 	put_le64(w->blocks.data + HEADER_N_BLOCKS, w->n_blocks);
 	put_le64(w->blocks.data + HEADER_DEVICE_SIZE, device_size);
-	/* The reader's check is the one definition of what is valid: a map
-	 * that no node could open must not be published. */
+	/* A map that no node could open must not be published, so the reader itself checks
+	 * the result. */
 	rc = blockmap_open(w->blocks.data, w->blocks.len, &m, err);
 	if (rc < 0)
 		return rc;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Content-addressed blocks: how they lie in packs (block map), how they are checked
- * as they come (the verify filter) and where they are kept on the node (cache).
- * The virtual data device that mounts read is in blockstore/device.h.
+ * Content-addressed blocks: how they lie in packs (block map), how they are checked on arrival
+ * (the verify filter) and where a node keeps them (cache). The virtual data device that mounts
+ * read is in blockstore/device.h.
  */
 #ifndef BOOTSEER_BLOCKSTORE_H
 #define BOOTSEER_BLOCKSTORE_H
@@ -56,10 +56,12 @@ struct blockmap {
 	size_t n_blocks;
 	size_t n_packs;
 	uint64_t device_size; /* bytes, multiple of BLOCK_ALIGN */
-	/* Counts of a map whose blocks lie in layers (span_map.h), else 0. */
+	/* Numbers of spans and places of a map whose blocks lie in layers (span_map.h), else
+	 * 0. */
 	size_t n_spans, n_places;
 	uint64_t content_size; /* bytes of all stored blocks */
-	uint32_t stored_share; /* of them that is sent, in 256ths, about */
+	/* about how much an origin sends for a stored byte, in 256ths */
+	uint32_t stored_share;
 };
 
 /* Check every entry and fill `ret`.  -EINVAL says which entry and why;
@@ -71,8 +73,8 @@ int blockmap_open(const void *data, size_t len, struct blockmap *ret,
 void blockmap_block(const struct blockmap *m, size_t i, struct block *ret);
 void blockmap_pack(const struct blockmap *m, size_t i, struct pack *ret);
 
-/* Are they one stored block: the same bytes, stored alike?  Of maps of strangers, where
- * one place may be said to hold several. */
+/* Do both entries describe the same block in the same stored form? An untrusted map may
+ * claim several blocks at one place. */
 bool block_is_same(const struct block *a, const struct block *b);
 
 /* Index of the block that covers byte `voff` (its padding to BLOCK_ALIGN
@@ -87,7 +89,7 @@ int blockmap_writer_pack(struct blockmap_writer *w, const struct pack *p,
 			 uint32_t *ret_index, struct error *err) MUST_CHECK;
 int blockmap_writer_block(struct blockmap_writer *w, const struct block *b,
 			  struct error *err) MUST_CHECK;
-/* The encoded bytes, owned by the caller. */
+/* Return the encoded bytes, which the caller owns. */
 int blockmap_writer_finish(struct blockmap_writer *w, uint64_t device_size,
 			   void **ret, size_t *ret_len,
 			   struct error *err) MUST_CHECK;
@@ -99,31 +101,33 @@ DEFINE_AUTO(blockmap_writer)
 int block_unpack(const struct block *b, const void *stored, void *dst,
 		 struct error *err) MUST_CHECK;
 
-/* Compare the SHA-256 of b->usize bytes at `data`; -EBADMSG says what it is. */
+/* Compare the SHA-256 of b->usize bytes at `data`; the text of -EBADMSG names the digest
+ * found. */
 int block_check(const struct block *b, const void *data,
 		struct error *err) MUST_CHECK;
 
 /* -------------------------------------------------------- block sources --- */
 
 /*
- * Memory for blocks, of those who read many: fresh memory costs a fault for each page,
- * a tenth of what a start costs a node.  Safe from several threads.
+ * Buffers for blocks that are kept for reuse: fresh memory costs a page fault for each page, a
+ * tenth of a node's work for a start. Safe from several threads.
  */
 struct block_rooms;
 
 struct block_rooms *block_rooms_new(void); /* NULL: memory is short */
-/* All that were taken were given back; NULL is allowed. */
+/* Free the buffers, of which none may be in use; NULL is allowed. */
 void block_rooms_free(struct block_rooms *r);
 
-/* BLOCK_USIZE_MAX bytes, of any content, to be given back; NULL when memory is short.
- * Without `r` they are the heap's. */
+/* Take a buffer of BLOCK_USIZE_MAX bytes with undefined content, to be given back by
+ * block_room_give(); NULL when memory is short. Without `r` it is taken from the heap. */
 void *block_room_take(struct block_rooms *r);
 void block_room_give(struct block_rooms *r, void *room); /* NULL is allowed */
 
-/* Give those to the heap that nobody uses: eight at most are kept else. */
+/* Free all unused buffers; without this, up to eight stay. */
 void block_rooms_trim(struct block_rooms *r);
 
-/* Whole blocks that lie one behind the other in one pack: only they have a digest. */
+/* A request for whole blocks (only these have digests) that lie one behind the other in one
+ * pack. */
 struct block_req {
 	const struct block
 		*blocks; /* borrowed until block_source_read() returns */
@@ -131,12 +135,12 @@ struct block_req {
 	enum source_priority priority;
 	int64_t deadline_ns;       /* CLOCK_MONOTONIC; 0 is none */
 	struct pace *pace;         /* as in struct source_req */
-	struct block_rooms *rooms; /* or NULL: fresh memory will do */
+	struct block_rooms *rooms; /* NULL: buffers come from the heap */
 };
 
 /*
- * Takes the blocks in order as they arrive, unpacked and checked: `index` of
- * req->blocks, whose usize bytes are at `data`.  Returns 0 to go on or -errno, which
+ * Receives the blocks in order as they arrive, unpacked and checked: `index` of req->blocks,
+ * whose usize bytes are at `data`. `put` returns 0 to go on, or -errno, which
  * block_source_read() then returns.
  */
 struct block_sink {
@@ -148,13 +152,13 @@ struct block_source;
 
 /* Operations of a kind of block source: one `static const` table per kind. */
 struct block_source_ops {
-	const char *name; /* lower case: "verify", "peers" */
+	const char *name; /* in lower case: "verify", "peers" */
 
 	/* Contract of block_source_read().  Called on any pool thread. */
 	int (*read)(struct block_source *s, const struct block_req *req,
 		    struct block_sink *sink, struct error *err);
 
-	/* Release what `s` owns, and `s`.  Never called with reads under way. */
+	/* Free `s` and all that it owns. Never called while a read is running. */
 	void (*free)(struct block_source *s);
 };
 
@@ -176,14 +180,14 @@ int block_source_read(struct block_source *s, const struct block_req *req,
 void block_source_free(struct block_source *s); /* NULL is allowed */
 DEFINE_AUTO(block_source)
 
-/* Unpack and check the blocks that `next` has as stored bytes.  Takes `next`, also
+/* Make a block source that unpacks and checks the stored bytes of `next`. Takes `next`, also
  * when it fails. */
 int verify_source_new(struct source *next, struct block_source **ret,
 		      struct error *err) MUST_CHECK;
 
-/* The same of `n` packs: takes all that are in `next` (not the array), also when it
- * fails.  `ret` is an array of `n`, the caller's to free() when he has given its
- * members away. */
+/* As verify_source_new() for each of `n` packs: takes all sources in `next` (not the array),
+ * also when it fails. `ret` is an array of `n`, which the caller frees with free() after it has
+ * given its members away. */
 int verify_sources_new(struct source **next, size_t n,
 		       struct block_source ***ret,
 		       struct error *err) MUST_CHECK;
@@ -191,85 +195,90 @@ int verify_sources_new(struct source **next, size_t n,
 /* ---------------------------------------------------------------- cache --- */
 
 struct cache_config {
-	const char *dir;        /* owned by this cache alone; created */
-	uint64_t quota;         /* bytes of blocks kept at most */
-	uint64_t min_free;      /* bytes left free on the disk at least */
+	/* folder that only this cache uses; created if missing */
+	const char *dir;
+	uint64_t quota;         /* limit of the bytes of blocks */
+	uint64_t min_free;      /* bytes that must stay free on the disk */
 	uint64_t segment_bytes; /* of a file of the cache, 8 MiB..1 GiB; 0 is
 	                         * 1 GiB; an existing cache keeps its own */
-	int64_t scrub_every_ns; /* read all from the disk again; 0: never,
-	                         * and no cache_on_damage() */
-	uint64_t scrub_rate;    /* bytes a second of that */
+	/* interval at which all blocks are read from the disk again; 0: never, and then
+	 * cache_on_damage() does not work */
+	int64_t scrub_every_ns;
+	uint64_t scrub_rate; /* bytes a second that the scrubber reads */
 };
 
 struct cache;
 
 /*
- * Open or create.  -EBUSY when another process has it, -ENOTSUP when it was
- * written by a newer version.  Whatever else a crash left there is no error.
- * What mounts of an earlier process still read is kept (cache_mount.h), and
- * a file that something unknown has open is frozen: nothing in it is freed,
- * evicted or written until nobody else has it open.  The process ignores SIGIO.
+ * Open or create a cache. -EBUSY when another process has it open, -ENOTSUP when a newer version
+ * wrote it. Other states that a crash leaves are no errors. Blocks that mounts of an earlier
+ * process still read are kept (cache_mount.h). A segment file that an unknown reader has open is
+ * frozen: nothing in it is freed, evicted or written until nobody else has it open. The process
+ * ignores SIGIO from then on.
  */
 int cache_open(const struct cache_config *cfg, struct cache **ret,
 	       struct error *err) MUST_CHECK;
 void cache_close(struct cache *c);
 
 /*
- * Copy `len` bytes at `off` of the block into `buf`.  Verified since this
- * cache was opened, or verified now.  Any thread.
- *   -ENOENT  not held (or held and found damaged, and dropped)
+ * Copy `len` bytes at `off` of the block into `buf`. The block was verified since the cache was
+ * opened, or is verified now. Any thread.
+ *
+ *   -ENOENT  the cache does not have it (or found it damaged and dropped it)
  */
 int cache_read(struct cache *c, const struct block *b, uint32_t off, void *buf,
 	       size_t len, struct error *err) MUST_CHECK;
 
-/* Keep a block whose content was verified.  `why` it was fetched decides how
- * long it stays unread: hot ones longest.  -ENOSPC when quota and pins leave
- * no room: the caller still has the data and goes on. */
+/* Keep a verified block. `why` it was fetched decides how long it may stay without being
+ * read: hot blocks longest. -ENOSPC when quota and pins leave no room: the caller still has the
+ * data and can go on. */
 int cache_put(struct cache *c, const struct block *b, const void *data,
 	      enum source_priority why, struct error *err) MUST_CHECK;
 
 bool cache_has(struct cache *c, const struct digest *d);
 
-/* Is a place of it pinned, whether or not the right bytes are there?  It is part of
- * cache_stats.pinned_bytes: to put the block needs no more room. */
+/* Does the block have a place in the cache, even if its bytes there are damaged? Then it is
+ * pinned and counted in cache_stats.pinned_bytes, and putting it needs no more room. */
 bool cache_has_place(struct cache *c, const struct digest *d);
 
-/* A pinned block, held now or put later, is not evicted.  Counted: one unpin
- * for each pin. */
+/* Pin all blocks of a map: these are not evicted, whether they are in the cache now or put
+ * later. Pins are counted, so each needs an unpin. */
 int cache_pin(struct cache *c, const struct blockmap *m,
 	      struct error *err) MUST_CHECK;
 void cache_unpin(struct cache *c, const struct blockmap *m);
-/* The same of one block. */
+/* Pin and unpin a single block. */
 int cache_pin_block(struct cache *c, const struct digest *d,
 		    struct error *err) MUST_CHECK;
 void cache_unpin_block(struct cache *c, const struct digest *d);
 
-/* Where a held, verified block lies, for mounts that read the cache's files
- * directly: file number `ret_file` of cache_file_path(), 4 KiB aligned; bytes
- * after its content up to the next 4 KiB are zeros.  Valid while pinned.
- * -ENOENT when not held, -EINVAL when not pinned, -EBUSY when frozen. */
+/* Find where a verified block lies, for mounts that read the cache's files directly: file
+ * number `ret_file` of cache_file_path(), 4 KiB aligned; zeros follow the content up to the
+ * next 4 KiB. The result holds while the block is pinned. -ENOENT when the cache does not have
+ * it, -EINVAL when it is not pinned, -EBUSY when its file is frozen. */
 int cache_locate(struct cache *c, const struct block *b, uint32_t *ret_file,
 		 uint64_t *ret_off, struct error *err) MUST_CHECK;
 int cache_file_path(struct cache *c, uint32_t file, char **ret,
 		    struct error *err) MUST_CHECK;
 
-/* Bytes of the quota that others have, beside files of mounts (cache_mount.h): blocks
- * give way as they are put. */
+/* Set the bytes of the quota that others than blocks and mounts' files (cache_mount.h) use:
+ * later puts evict blocks to meet it. */
 void cache_set_others(struct cache *c, uint64_t bytes);
 
 struct cache_stats {
 	uint64_t bytes, blocks, pinned_bytes, quota, others;
-	uint64_t scrubbed;         /* bytes read from the disk again */
-	uint64_t mended;           /* blocks written again from memory */
-	uint64_t mounts_lingering; /* dropped, and not gone */
-	uint64_t mounts_unknown;   /* whose blocks are not known */
+	uint64_t scrubbed; /* bytes read from the disk again */
+	/* damaged blocks written again from right bytes in memory */
+	uint64_t mended;
+	/* mounts that were dropped but still exist */
+	uint64_t mounts_lingering;
+	uint64_t mounts_unknown; /* mounts whose blocks are not known */
 	uint64_t frozen_files, frozen_bytes;
 	uint64_t hits, misses, verified, damaged, evicted, put_failed;
-	int64_t put_failed_ns; /* when the last one was */
+	int64_t put_failed_ns; /* clock time of the last failed put */
 };
 void cache_get_stats(struct cache *c, struct cache_stats *ret);
 
-/* Drop what is neither pinned nor wanted: down to `target` bytes. */
+/* Drop unpinned blocks until at most `target` bytes are left. */
 int cache_gc(struct cache *c, uint64_t target, uint64_t *ret_freed,
 	     struct error *err) MUST_CHECK;
 

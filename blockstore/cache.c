@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The node's cache of blocks.  Nothing is synced and the index is not trusted:
- * a block is hashed before this process serves it for the first time, so what
- * a crash, a lost write or bit rot left is a miss and never a wrong byte.
+ * The node's cache of blocks. Nothing is synced and the index is not trusted: a block is hashed
+ * before this process serves it for the first time, so damage by a crash, a lost write or bit
+ * rot causes a miss and never a wrong byte.
  */
 #include "blockstore/cache.h"
 
@@ -19,9 +19,8 @@ static bool is_servable(const struct entry *e)
 }
 
 /*
- * Take a place among the readers of a held block.  A block that is not verified
- * yet is verified by one reader while the others wait; `ret_verify` says that
- * it is the caller.
+ * Register as a reader of a block. A block that is not verified yet is verified by one reader
+ * while others wait; `ret_verify`: the caller is that one.
  */
 static struct entry *cache_acquire(struct cache *c, const struct block *b,
 				   uint32_t *ret_id, bool *ret_verify)
@@ -77,7 +76,7 @@ static void set_verified(struct cache *c, const struct digest *d,
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Read the whole block, hash it, and copy the wanted part. */
+/* Read the whole block, verify it, and copy the wanted part. */
 static int read_verify(struct cache *c, const struct block *b, uint32_t id,
 		       uint32_t off, void *buf, size_t len, struct error *err)
 {
@@ -91,9 +90,11 @@ static int read_verify(struct cache *c, const struct block *b, uint32_t id,
 		rc = space_read(c, e->page, 0, data, b->usize);
 	if (rc == 0)
 		rc = block_check(b, data, NULL);
-	if (rc == 0) /* mounts that read our files see it */
+	if (rc ==
+	    0) /* mounts that read the cache's files also see the padding */
 		rc = space_check_padding(c, e->page, b->usize);
-	/* A disk that cannot be read is a miss too, but memory comes back. */
+	/* A read error of the disk counts as a miss too; lack of memory does not, since that
+	 * passes. */
 	if (rc < 0 && rc != -ENOMEM)
 		drop_damaged(c, id);
 	set_verified(c, &b->digest, e, rc == 0);
@@ -137,12 +138,13 @@ int cache_read(struct cache *c, const struct block *b, uint32_t off, void *buf,
 }
 
 enum put_step {
-	PUT_HELD,   /* nothing to do */
-	PUT_FRESH,  /* an extent was claimed */
-	PUT_REPAIR, /* a damaged, pinned block is written where it was */
+	PUT_HELD,  /* nothing to do */
+	PUT_FRESH, /* an extent was claimed */
+	/* a damaged, pinned block is written again at its old place */
+	PUT_REPAIR,
 };
 
-/* With space. */
+/* Decide how to put a block, and claim room for it. With space. */
 static int put_begin(struct cache *c, const struct block *b,
 		     enum put_step *ret_step, uint32_t *ret_page,
 		     uint32_t *ret_id, struct error *err)
@@ -179,7 +181,7 @@ static int put_begin(struct cache *c, const struct block *b,
 	return rc;
 }
 
-/* With space, which is released and taken again. */
+/* Free an extent. With space, which is released and taken again. */
 static void release_extent(struct cache *c, uint32_t page, uint32_t usize)
 {
 	uint64_t bytes = extent_bytes(usize);
@@ -217,7 +219,7 @@ static uint8_t first_heat(enum source_priority why)
 	return 0;
 }
 
-/* With space: the bytes are in the extent, make the block known. */
+/* The bytes are in the extent: add the block to the table. With space. */
 static int put_commit(struct cache *c, const struct block *b, uint32_t page,
 		      enum source_priority why, struct error *err)
 {
@@ -229,7 +231,7 @@ static int put_commit(struct cache *c, const struct block *b, uint32_t page,
 	(void)pthread_mutex_lock(&s->lock);
 	id = table_find(c, s, &b->digest);
 	(void)pthread_mutex_unlock(&s->lock);
-	/* Entries come and go only with space held, so this stays true. */
+	/* Entries are added and removed only with `space` held, so this stays true. */
 	if (id != ENTRY_NIL && entry_at(c, id)->page != PAGE_NONE) {
 		release_extent(c, page, b->usize);
 		return 0;
@@ -243,7 +245,7 @@ static int put_commit(struct cache *c, const struct block *b, uint32_t page,
 	logged = log_put(c, b, page) == 0;
 	e = entry_at(c, id);
 	(void)pthread_mutex_lock(&s->lock);
-	if (!e->pins) { /* not yet in the table */
+	if (!e->pins) { /* new entry, not in the table yet */
 		e->digest = b->digest;
 		table_insert(c, s, id);
 		clock_append(c, id);
@@ -257,12 +259,12 @@ static int put_commit(struct cache *c, const struct block *b, uint32_t page,
 			     (e->pins ? 0 : ENTRY_LISTED));
 	(void)pthread_mutex_unlock(&s->lock);
 	c->blocks++;
-	/* When the disk is too full for it, the old index still serves. */
+	/* Compaction may fail on a full disk; the old index still serves then. */
 	(void)log_compact(c, false, NULL);
 	return 0;
 }
 
-/* With space. */
+/* Finish the repair of a damaged block. With space. */
 static void repair_commit(struct cache *c, const struct block *b, uint32_t id,
 			  bool written)
 {
@@ -275,8 +277,8 @@ static void repair_commit(struct cache *c, const struct block *b, uint32_t id,
 		e->flags =
 			(uint8_t)(ENTRY_VERIFIED | (logged ? ENTRY_LOGGED : 0));
 		c->blocks++;
-		/* A mount's last damaged block may have been mended by this;
-		 * tell at once of damage that comes to that mount later. */
+		/* This may have mended a mount's last damaged block; have that noticed now,
+		 * so that later damage of the mount is reported at once. */
 		scrub_tell_soon(c);
 	}
 	(void)pthread_mutex_unlock(&s->lock);
@@ -288,7 +290,7 @@ static void count_failed(struct cache *c)
 	c->put_failed_ns = clock_now_ns();
 }
 
-/* With space. */
+/* How often written bytes of the page's segment were lost. With space. */
 static uint32_t times_lost(struct cache *c, uint32_t page)
 {
 	return c->segments[page / c->segment_pages].n_lost;
@@ -315,7 +317,8 @@ int cache_put(struct cache *c, const struct block *b, const void *data,
 		(void)error_errno(err, -rc, "cache: write in '%s'", c->dir);
 	(void)pthread_mutex_lock(&c->space);
 	watch_written(c, page);
-	/* The error was told once, before there was a block to distrust. */
+	/* A write error was reported while the block had no entry that could be marked, so
+	 * compare the counter. */
 	if (rc == 0 && times_lost(c, page) != lost)
 		rc = error_set(err, EIO,
 			       "cache: write in '%s': the disk did not take it",
@@ -328,7 +331,8 @@ int cache_put(struct cache *c, const struct block *b, const void *data,
 		release_extent(c, page, b->usize);
 	if (rc < 0) {
 		count_failed(c);
-		c->until_statfs = 0; /* somebody else fills the disk */
+		/* perhaps another program is filling the disk: look again */
+		c->until_statfs = 0;
 	}
 	(void)pthread_mutex_unlock(&c->space);
 	if (step == PUT_REPAIR)
@@ -396,8 +400,8 @@ void cache_unpin(struct cache *c, const struct blockmap *m)
 	unpin_first(c, m, m->n_blocks);
 }
 
-/* A place is handed out only when a successor of this process will know of it,
- * because it would give unknown pages away under a mount. */
+/* Make sure the block's record is in the index file before its place is handed out to a
+ * mount: otherwise a later process would reuse the pages under the mount. */
 static int ensure_logged(struct cache *c, const struct block *b, uint32_t id,
 			 uint32_t *ret_page, struct error *err)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A block that is held, in its life: pinned, read, not believed any more, freed. */
+/* The life of a cached block: pinned, read, distrusted, freed. */
 #include "blockstore/cache.h"
 #include "common/mutex.h"
 
@@ -60,9 +60,9 @@ void distrust(struct cache *c, uint32_t id, uint8_t unset)
 	if (!(e->flags & (ENTRY_DEAD | ENTRY_DAMAGED))) {
 		c->damaged++;
 		c->blocks--;
-		/* The place of a pinned block may be mounted: it is kept, also
-		 * by a successor, for the right bytes to come.  A mount that
-		 * is not known may have other bytes there. */
+		/* A mount may be reading the place of a pinned block, so the place is kept,
+		 * also by a later process, until right bytes are put there. An unknown mount
+		 * may expect other bytes there. */
 		if (e->pins || is_frozen(c, e->page)) {
 			e->flags |= ENTRY_DAMAGED;
 			scrub_tell_soon(c);
@@ -82,7 +82,7 @@ void distrust(struct cache *c, uint32_t id, uint8_t unset)
 		reclaim(c, id);
 }
 
-/* The caller reads the entry and found that it is not what its name says. */
+/* Drop a block that its reader found damaged. */
 void drop_damaged(struct cache *c, uint32_t id)
 {
 	(void)pthread_mutex_lock(&c->space);
@@ -90,7 +90,7 @@ void drop_damaged(struct cache *c, uint32_t id)
 	(void)pthread_mutex_unlock(&c->space);
 }
 
-/* With space. */
+/* Pin a block. With space. */
 static int pin_one(struct cache *c, const struct digest *d, struct error *err)
 {
 	struct shard *s = shard_of(c, d);
@@ -134,7 +134,7 @@ int cache_pin_block(struct cache *c, const struct digest *d, struct error *err)
 	return pin_one(c, d, err);
 }
 
-/* With space, which may be released and taken again. */
+/* Unpin a block. With space, which may be released and taken again. */
 static void unpin_one(struct cache *c, const struct digest *d)
 {
 	struct shard *s = shard_of(c, d);

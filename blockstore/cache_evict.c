@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Eviction: a clock in the order of puts, with one turn of grace for each unit
- * of heat.  Neighbours on the disk are neighbours on the clock, so that what
- * is freed together is one hole.
+ * Eviction: a clock in the order of puts; a block survives one more turn for each unit of heat.
+ * Neighbours on the disk are neighbours on the clock, so that blocks evicted together leave one
+ * hole.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,12 +12,12 @@
 #include "common/bytes.h"
 
 #define STATVFS_EVERY (16 * MIB)
-#define BATCH_BYTES (8 * MIB) /* dropped at once, so that puts rarely wait */
+#define BATCH_BYTES (8 * MIB) /* evicted together, so that puts rarely wait */
 #define BATCH_BLOCKS 256u
-/* Bytes of blocks that are kept where others fill the disk beyond min_free, and their share of what
- * the disk still has: a start reads the same blocks again and again, and each of these reads would
- * fetch a whole one (of 16 nodes, one with a full disk fetched 622 MiB for 160, and took 112 s
- * instead of 31). */
+/* Bytes of blocks that are kept although other programs fill the disk beyond min_free, and
+ * their largest share of the space left: a start reads the same blocks repeatedly, and without
+ * a cache each read would fetch a whole block (of 16 nodes, the one with a full disk fetched
+ * 622 MiB instead of 160, and took 112 s instead of 31). */
 #define KEPT_ON_FULL_DISK (128 * MIB)
 #define KEPT_SHARE 8u
 
@@ -27,7 +27,7 @@ struct evict_batch {
 	struct log_record dropped[BATCH_BLOCKS];
 };
 
-/* With space.  Take the block off, unless it deserves to stay. */
+/* Evict the block unless it is hot, in use or frozen. With space. */
 static bool take_off(struct cache *c, uint32_t id, struct evict_batch *b)
 {
 	struct entry *e = entry_at(c, id);
@@ -56,7 +56,8 @@ static bool take_off(struct cache *c, uint32_t id, struct evict_batch *b)
 	return true;
 }
 
-/* No lock: the extents belong to nobody.  Neighbours become one hole. */
+/* Punch the extents of the batch, neighbours as one hole. No lock: the extents belong to
+ * nobody. */
 static void punch_batch(struct cache *c, const struct evict_batch *b)
 {
 	for (size_t i = 0; i < b->n;) {
@@ -74,7 +75,7 @@ static void punch_batch(struct cache *c, const struct evict_batch *b)
 uint64_t evict_bytes(struct cache *c, uint64_t want)
 {
 	struct evict_batch b = { .bytes = 0 };
-	/* After this many steps the heat of every block is 0. */
+	/* After so many steps the heat of every block has fallen to 0. */
 	uint64_t steps = (HEAT_MAX + 1) * (c->blocks + 1);
 
 	while (b.bytes < want && b.n < BATCH_BLOCKS && steps-- &&
@@ -85,11 +86,11 @@ uint64_t evict_bytes(struct cache *c, uint64_t want)
 	c->limbo += b.bytes;
 	c->blocks -= b.n;
 	c->evicted += b.n;
-	/* A lost record is found out when the digest does not match. */
+	/* If a record is lost, the later check of the digest notices. */
 	(void)log_append(c, b.dropped, b.n);
 	(void)pthread_mutex_unlock(&c->space);
-	/* Before the pages can be claimed again: a late hole would eat the
-	 * next owner's data. */
+	/* Punch before the pages can be claimed again: a late hole would destroy the next
+	 * owner's data. */
 	punch_batch(c, &b);
 	(void)pthread_mutex_lock(&c->space);
 	for (size_t i = 0; i < b.n; i++)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Segments that something unknown has open: a mount of a process before, whose
- * list of blocks is lost.  What it reads cannot be told, so nothing in them is
- * freed, evicted, punched or written, and their blocks are given to no new mount,
- * until nobody else has them open.  The kernel is asked, by a write lease.
+ * Freezes segments with unknown readers: mounts of an earlier process, whose lists of blocks are
+ * lost. As it is not known what they read, nothing in these segments is freed, evicted, punched
+ * or written, and their blocks are given to no new mount, until nobody else has the files open.
+ * A write lease tells whether anybody has.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "blockstore/cache.h"
 #include "common/fs.h"
 
-/* Bytes on the disk that no known block claims. */
+/* Bytes on the disk that belong to no known block. */
 static uint64_t unknown_bytes(const struct cache *c, uint32_t n)
 {
 	uint64_t known = (uint64_t)(c->segment_pages - c->segments[n].n_free) *
@@ -38,9 +38,9 @@ static void freeze_one(struct cache *c, uint32_t n)
 	c->bytes += s->frozen_bytes;
 }
 
-/* A kernel that was short of memory has said nothing of who reads; one whose file system
- * has no leases never says anything, and without leases there is no mount:
- * cache_mount_keep(). */
+/* May others have the file open? When the kernel was short of memory, it could not tell, so
+ * the answer is yes. When the file system has no leases, the answer is no: cache_mount_keep()
+ * allows no mounts there. */
 static bool may_be_in_use(int fd)
 {
 	int rc = fs_is_in_use(fd);
@@ -49,7 +49,7 @@ static bool may_be_in_use(int fd)
 			  rc != -ENOLCK && rc != -EOPNOTSUPP);
 }
 
-/* Is it open elsewhere, and not only by mounts whose blocks are all known? */
+/* Freeze the segment if it is open elsewhere and not only by mounts with known blocks. */
 static int look_at(struct cache *c, uint32_t n, bool trust_mounts,
 		   struct error *err)
 {
@@ -67,8 +67,7 @@ int freeze_unknown(struct cache *c, struct error *err)
 {
 	int fd = openat(c->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	/* A mount whose blocks are not known may read segments that known
-	 * mounts read, too. */
+	/* A mount whose blocks are not known may also read segments that known mounts read. */
 	bool trust_mounts = mounts_are_known(c);
 	struct dirent *e;
 	int rc = 0;
@@ -90,8 +89,8 @@ int freeze_unknown(struct cache *c, struct error *err)
 	return rc;
 }
 
-/* With space, which is released and taken again: blocks that were found damaged
- * meanwhile kept their places. */
+/* Drop the blocks of a thawed segment that were found damaged while it was frozen and so
+ * kept their places. With space, which is released and taken again. */
 static void drop_damaged_of(struct cache *c, uint32_t segment)
 {
 	for (uint32_t id = 0; id < c->n_entries; id++) {
@@ -115,12 +114,12 @@ static void drop_damaged_of(struct cache *c, uint32_t segment)
 	}
 }
 
-/* With space, which is released and taken again. */
+/* Thaw a segment. With space, which is released and taken again. */
 static void cache_freeze_thaw(struct cache *c, uint32_t n)
 {
 	struct segment *s = &c->segments[n];
 
-	/* Nothing is claimed in it or released while it is frozen. */
+	/* Safe without the lock: pages of a frozen segment are neither claimed nor released. */
 	(void)pthread_mutex_unlock(&c->space);
 	space_sweep_segment(c, n);
 	(void)pthread_mutex_lock(&c->space);

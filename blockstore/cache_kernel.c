@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Complete mounts as the kernel tells of them, for the case that the files of one
- * were deleted under it: a lease cannot be asked for on a name that is gone.  The
- * source of such a mount is the path of its metadata image, or a loop device that
- * has it; loop devices are seen also when the mount is in another namespace.
+ * Finds complete mounts in the kernel's lists, for mounts whose files were deleted: without a
+ * name no lease can be requested. The source of such a mount is the path of its metadata image,
+ * or a loop device that has it; loop devices are visible also when the mount is in another
+ * namespace.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,8 @@
 /* Suffix that the kernel puts behind the path of a deleted file. */
 #define DELETED " (deleted)"
 
-/* The beginning of paths of our mounts' metadata images, without symlinks, to be freed. */
+/* The beginning of the paths of our mounts' metadata images, with symlinks resolved; the
+ * caller frees it. */
 static int make_prefix(const struct cache *c, char **ret, struct error *err)
 {
 	AUTO_FREE char *dir = realpath(c->dir, NULL);
@@ -32,7 +33,7 @@ static int make_prefix(const struct cache *c, char **ret, struct error *err)
 	return 0;
 }
 
-/* Take `tail` away from the end of `s`, if it is there. */
+/* Cut `tail` off the end of `s`, if it is there. */
 static bool cut_tail(char *s, const char *tail)
 {
 	size_t n = strlen(s), k = strlen(tail);
@@ -43,8 +44,8 @@ static bool cut_tail(char *s, const char *tail)
 	return true;
 }
 
-/* The name of the mount whose metadata image `path` is, which is changed; NULL:
- * none of ours. */
+/* The name of the mount whose metadata image `path` is; changes `path`. NULL: not one of
+ * ours. */
 static const char *name_of(const char *prefix, char *path)
 {
 	size_t len = strlen(prefix);
@@ -90,7 +91,7 @@ static int look_at_loops(struct cache *c, const char *prefix, struct error *err)
 	struct dirent *e;
 	int rc = 0;
 
-	/* Without it there are no loop devices. */
+	/* Without this folder the kernel has no loop devices. */
 	if (!dir)
 		return 0;
 	while (rc == 0 && (e = readdir(dir))) {
@@ -110,7 +111,7 @@ static int look_at_loops(struct cache *c, const char *prefix, struct error *err)
 		} else if (rc == -ENOMEM) {
 			rc = error_nomem(err);
 		} else {
-			/* A device that is not in use has no such file. */
+			/* A loop device that is not in use has no such file. */
 			rc = 0;
 		}
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The index file: a log of which block lies where.  It is only a hint, because
- * blocks are hashed before they are served: records are never synced, and one
- * that is torn, flipped or lost costs a miss.  Format: docs/formats/cache.md.
+ * The index file: a log of the places of blocks. It is only a hint, since blocks are hashed
+ * before they are served: records are never synced, and a torn, flipped or lost record costs a
+ * miss. Format: docs/formats/cache.md.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,8 @@
 #define MAGIC "BSEERIDX"
 #define VERSION 1u
 #define PIECE_RECORDS 1365u /* just under 64 KiB */
-#define COMPACT_SLACK 4096u /* records that are not worth a rewrite */
+/* obsolete records for which a rewrite does not pay */
+#define COMPACT_SLACK 4096u
 
 /* Header: magic, version, reserved, bytes of a segment, zeros, CRC-32. */
 #define HEADER_VERSION_AT 8
@@ -104,8 +105,8 @@ int log_append(struct cache *c, const struct log_record *r, size_t n)
 
 		for (size_t i = 0; i < now; i++)
 			log_encode(&r[i], piece + i * LOG_RECORD_SIZE);
-		/* By offset, so that what a failed write left is overwritten
-		 * and records stay on their grid. */
+		/* Written at computed offsets, so that the rest of a failed write is
+		 * overwritten and records stay aligned. */
 		rc = fs_pwrite_full(c->log_fd, piece, now * LOG_RECORD_SIZE,
 				    LOG_HEADER_SIZE +
 					    c->log_records * LOG_RECORD_SIZE);
@@ -133,7 +134,7 @@ static int rewrite_flush(struct rewrite *w)
 	return len ? fs_write_full(w->fd, w->piece, len) : 0;
 }
 
-/* With both locks. */
+/* Does the entry have a record in a new index? With both locks. */
 static bool is_to_be_written(const struct entry *e)
 {
 	return e->usize && e->page != PAGE_NONE &&
@@ -170,8 +171,8 @@ static int rewrite_all(struct cache *c, struct rewrite *w)
 
 	log_encode_header(c->segment_bytes, header);
 	rc = fs_write_full(w->fd, header, sizeof(header));
-	/* Oldest first, so that the clock goes on where it was; pinned blocks
-	 * are not on it. */
+	/* Oldest first, so that the order of the clock survives; pinned blocks are not on
+	 * the clock. */
 	for (uint32_t id = c->clock_head; rc == 0 && id != ENTRY_NIL;
 	     id = entry_at(c, id)->next)
 		rc = rewrite_entry(c, w, id);
@@ -183,8 +184,8 @@ static int rewrite_all(struct cache *c, struct rewrite *w)
 	return rc == 0 && fdatasync(w->fd) < 0 ? -errno : rc;
 }
 
-/* The records are in the file that has its name by now, and no earlier: places of blocks that
- * are not in it are told to no mount.  Since they were written, `space` was held. */
+/* Mark the entries as logged, after the new index file got its name; a place that is not in
+ * the index must not be given to a mount. `space` was held since the records were written. */
 static void set_logged(struct cache *c)
 {
 	for (uint32_t id = 0; id < c->n_entries; id++) {
@@ -233,8 +234,8 @@ int log_compact(struct cache *c, bool force, struct error *err)
 	return 0;
 }
 
-/* Replay a record; newer ones were seen before. Returns false when it is
- * obsolete or impossible. */
+/* Apply a record; newer ones were applied before. Returns false when it is obsolete or
+ * impossible. */
 static bool replay_one(struct cache *c, const struct log_record *r)
 {
 	struct shard *s = shard_of(c, &r->digest);
@@ -256,8 +257,8 @@ static bool replay_one(struct cache *c, const struct log_record *r)
 	if (!c->segments[number].used &&
 	    space_open_segment(c, number, false, NULL) < 0)
 		return false;
-	/* Taken pages were taken by a newer record, whose drop of this block
-	 * was lost. */
+	/* The pages are taken by a newer record; the record that dropped this block was
+	 * lost. */
 	if (!space_claim(c, r->page, pages_of(r->usize)))
 		return false;
 	e->flags = ENTRY_LOGGED | ENTRY_LISTED;
@@ -298,8 +299,8 @@ int log_replay(struct cache *c, struct error *err)
 		   0);
 	if (map == MAP_FAILED)
 		return error_errno(err, errno, "map '%s/index'", c->dir);
-	/* Touched, what the disk does not give would end the process (SIGBUS);
-	 * kernels before 5.14 cannot tell. */
+	/* Bytes that the disk cannot read would end the process by SIGBUS when touched, so
+	 * read them now; kernels before 5.14 cannot (EINVAL). */
 	if (madvise(map, (size_t)st.st_size, MADV_POPULATE_READ) < 0 &&
 	    errno != EINVAL) {
 		(void)munmap(map, (size_t)st.st_size);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Files of complete mounts. MOUNTS/NAME.erofs is the metadata image of a mount:
- * the kernel holds it open for as long as the superblock lives, and nobody else
- * does, so a write lease on it can be had exactly when the mount is gone.
- * MOUNTS/NAME.blocks says which blocks it reads and where they lie; it is read
- * before the index, which may be damaged. Format: docs/formats/cache.md.
+ * Files of complete mounts. MOUNTS/NAME.erofs is the metadata image of a mount: only the kernel
+ * holds it open, for as long as the superblock lives, so a write lease on it is granted exactly
+ * when the mount is gone. MOUNTS/NAME.blocks lists the blocks that the mount reads and their
+ * places; it is read before the index, which may be damaged. Format: docs/formats/cache.md.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,12 +20,12 @@
 
 #define MOUNTS_DIR "mounts"
 #define LIST_BYTES_MAX (1u << 30)
-/* Damage is told again after so long, then after twice as long each time, to the most: each
- * time the pauses of prefetches that failed begin anew. */
+/* Pause before damage is reported again; it doubles each time up to TELL_MOST_NS, since each
+ * report restarts the retries of failed prefetches. */
 #define TELL_AGAIN_NS (10 * NS_PER_S)
 #define TELL_MOST_NS (1800 * NS_PER_S)
-/* Without damage for so long, it is mended: a disk that does not take what it is given says so
- * within 35 s, when the kernel has written it. */
+/* Without damage for so long, a mount counts as mended: a disk that fails to write reports
+ * it within 35 s, when the kernel has written. */
 #define MENDED_NS (60 * NS_PER_S)
 
 /* A mount that reads our files, from cache_mount_keep() until it is gone. */
@@ -36,11 +35,12 @@ struct cache_mount {
 	struct log_record *blocks; /* each with a pin of the mount's */
 	size_t n_blocks;
 	bool wanted;           /* cache_mount_drop() was not called */
-	bool is_broken;        /* which blocks it reads is not known */
-	bool is_told;          /* by the call that is made now */
-	int64_t told_ns;       /* when damage of it was told last; 0: never */
-	int64_t tell_pause_ns; /* from that to the next time */
-	int64_t whole_ns; /* since when no damage is seen that was told; 0: it is */
+	bool is_broken;        /* the blocks that it reads are not known */
+	bool is_told;          /* the current report of damage is about it */
+	int64_t told_ns;       /* when its damage was last reported; 0: never */
+	int64_t tell_pause_ns; /* pause from then to the next report */
+	/* since when no reported damage is visible; 0: there is some */
+	int64_t whole_ns;
 };
 
 static void cache_mount_free(struct cache_mount *m)
@@ -84,7 +84,8 @@ static uint64_t cache_mounts_measure(struct cache *c)
 	return sum;
 }
 
-/* The files of mounts are others than before. */
+/* Recount the room of mounts' files after a change; `no_longer_laying` bytes are not
+ * reserved any more. */
 static void files_changed(struct cache *c, uint64_t no_longer_laying)
 {
 	uint64_t sum;
@@ -119,7 +120,8 @@ void cache_mount_laid(struct cache *c, uint64_t bytes)
 	files_changed(c, bytes);
 }
 
-/* 1, 0, or -errno: -ENOENT without an image, others when it cannot be told. */
+/* Does the kernel have the mount's image open? 1 or 0; -ENOENT: there is no image; other
+ * errors: it cannot be told. */
 static int ask_kernel(struct cache *c, const char *name)
 {
 	AUTO_FREE char *path = NULL;
@@ -135,8 +137,8 @@ static int ask_kernel(struct cache *c, const char *name)
 
 /* ------------------------------------------------------------------- list --- */
 
-/* The header of an index, the blocks as its records, and an end mark: a drop of
- * "block" n with the digest of all bytes before it. */
+/* Encode a mount's list: the header of an index, the blocks as its records, and as end mark
+ * a drop of "block" n with the digest of all bytes before it. */
 static int cache_mounts_encode(const struct cache *c,
 			       const struct cache_mount *m, struct buf *ret)
 {
@@ -193,7 +195,7 @@ static void unpin_first(struct cache *c, const struct cache_mount *m, size_t n)
 		cache_unpin_block(c, &m->blocks[i].digest);
 }
 
-/* With the lock. */
+/* Find a mount by name. With mounts_lock. */
 static struct cache_mount **find_mount(struct cache *c, const char *name)
 {
 	struct cache_mount **at = &c->mounts;
@@ -209,7 +211,8 @@ bool cache_mount_is_live(struct cache *c, const char *name)
 	bool is_broken;
 	int rc;
 
-	/* A broken mount's image may be another by now, or gone. */
+	/* The image of a broken mount may have been replaced or deleted, so the kernel is
+	 * not asked. */
 	(void)pthread_mutex_lock(&c->mounts_lock);
 	m = *find_mount(c, name);
 	is_broken = m && m->is_broken;
@@ -220,7 +223,7 @@ bool cache_mount_is_live(struct cache *c, const char *name)
 	return rc != 0 && rc != -ENOENT;
 }
 
-/* With space. */
+/* Is the block at this place damaged? With space. */
 static bool block_is_damaged(struct cache *c, const struct log_record *r)
 {
 	struct shard *s = shard_of(c, &r->digest);
@@ -237,7 +240,7 @@ static bool block_is_damaged(struct cache *c, const struct log_record *r)
 	return is;
 }
 
-/* With the lock of mounts. */
+/* Does the mount read a damaged block? With mounts_lock. */
 static bool has_damage(struct cache *c, const struct cache_mount *m)
 {
 	bool has = false;
@@ -284,8 +287,8 @@ size_t cache_mounts_told(struct cache *c)
 	return n;
 }
 
-/* Damage of the mount is told now. The next pause is twice as long, unless the
- * last telling was long ago. */
+/* Damage of the mount is reported now. The next pause is twice as long, unless the last
+ * report was long ago. */
 static void note_told(struct cache_mount *m, int64_t now_ns)
 {
 	int64_t pause_ns = TELL_AGAIN_NS;
@@ -296,7 +299,8 @@ static void note_told(struct cache_mount *m, int64_t now_ns)
 	m->told_ns = now_ns;
 }
 
-/* No damage of it is there: new damage is told at once when that lasts.  When to look again. */
+/* The mount has no damage now; when that lasts, new damage is reported at once. Returns when
+ * to look again. */
 static int64_t note_whole(struct cache_mount *m, int64_t now_ns)
 {
 	if (!m->told_ns)
@@ -326,8 +330,8 @@ static void take_earlier(int64_t *next_ns, int64_t at_ns)
 		*next_ns = at_ns;
 }
 
-/* Each has its own pause: a place that the disk never takes, or a mount of an image that was
- * removed, which nobody mends, keeps no other's damage waiting. */
+/* Each mount has its own pause: a place that the disk never takes, or a mount of a removed
+ * image that nobody mends, does not delay the reports of other mounts. */
 bool mounts_note_damage(struct cache *c, int64_t now_ns, int64_t *ret_next_ns)
 {
 	bool any = false;
@@ -350,7 +354,7 @@ bool mounts_note_damage(struct cache *c, int64_t now_ns, int64_t *ret_next_ns)
 
 /* ----------------------------------------------------------------- keeping --- */
 
-/* The place of a block that the caller has pinned. */
+/* Get the place of a block that the caller has pinned. */
 static int place_of(struct cache *c, const struct block *b,
 		    struct log_record *ret, struct error *err)
 {
@@ -381,7 +385,7 @@ static int compare_pages(const void *a, const void *b)
 	return x->page < y->page ? -1 : x->page > y->page;
 }
 
-/* Note each place of the mount's blocks once, and pin it. */
+/* Note and pin each place of the mount's blocks once. */
 static int take_blocks(struct cache *c, struct cache_mount *m,
 		       const struct blockmap *map, struct error *err)
 {
@@ -455,7 +459,8 @@ static int keep_new(struct cache *c, const char *name,
 	c->mounts = steal_ptr(&m);
 	is_damaged = has_damage(c, c->mounts);
 	(void)pthread_mutex_unlock(&c->mounts_lock);
-	/* Since its blocks were looked at, which was told of no mount. */
+	/* The damage may have been found before the mount was in the list, and so not
+	 * reported for it. */
 	(void)pthread_mutex_lock(&c->space);
 	if (is_damaged)
 		scrub_tell_soon(c);
@@ -480,7 +485,8 @@ int cache_mount_keep(struct cache *c, const char *name,
 		return error_set(err, EBUSY,
 				 "an earlier mount of it is still in use, and "
 				 "what it reads is not known");
-	/* Pinned blocks never move, so they are where the old mount's are. */
+	/* Pinned blocks never move, so a new mount of this name reads the same places as the
+	 * old one. */
 	return old ? 0 : keep_new(c, name, m, err);
 }
 
@@ -496,14 +502,14 @@ int cache_mount_adopt(struct cache *c, const char *name)
 	return m ? 0 : -ENOENT;
 }
 
-/* With the lock.  False: the kernel still has it. */
+/* Release a mount's blocks; false: the kernel still has the mount. With mounts_lock. */
 static bool let_go(struct cache *c, struct cache_mount **at)
 {
 	struct cache_mount *m = *at;
 	int rc = ask_kernel(c, m->name);
 
-	/* An image that was deleted cannot be asked about any more, but what
-	 * reads no segment is gone. */
+	/* The kernel cannot be asked about a deleted image; but when no segment is frozen,
+	 * nothing reads them, so the mount is gone. */
 	if (m->is_broken && (rc == 0 || rc == -ENOENT)) {
 		if (freeze_is_any(c))
 			return false;
@@ -578,7 +584,8 @@ void cache_mount_drop(struct cache *c, const char *name)
 
 int cache_mount_forget(struct cache *c, const char *name, struct error *err)
 {
-	/* The image is the last: without it the others say that it is lost. */
+	/* Delete the image last: other files without an image would look like a mount whose
+	 * image was lost. */
 	static const char *const suffixes[] = { "blocks", "json", "erofs" };
 	int rc = 0;
 
@@ -599,7 +606,8 @@ int cache_mount_forget(struct cache *c, const char *name, struct error *err)
 
 /* ----------------------------------------------------------------- opening --- */
 
-/* While opening.  -EBADMSG: another block is said to lie there. */
+/* Claim the place of a mount's block. While opening. -EBADMSG: another block has that place
+ * already. */
 static int claim_block(struct cache *c, const struct log_record *r)
 {
 	struct shard *s = shard_of(c, &r->digest);
@@ -636,7 +644,7 @@ static int claim_block(struct cache *c, const struct log_record *r)
 	return 0;
 }
 
-/* The list of a mount that is there, as far as it can be believed. */
+/* Load the list of an existing mount, as far as it is valid. */
 static int load_list(struct cache *c, struct cache_mount *m,
 		     bool *segment_bytes_known)
 {
@@ -687,8 +695,8 @@ static int load_one(struct cache *c, const char *file,
 		return error_nomem(err);
 	if (*find_mount(c, m->name))
 		return 0;
-	/* An image that is lost was written before its list: whether the kernel
-	 * has it yet cannot be asked. */
+	/* The list exists, so its image did too, and was lost: the kernel cannot be asked
+	 * about it. */
 	rc = ask_kernel(c, m->name);
 	if (rc == 0)
 		return 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Notes for the threads of the cache (cache_watch.c, cache_scrub.c): where they look next. */
+/* Work for the threads of the cache (cache_watch.c, cache_scrub.c) is noted here. */
 #include "blockstore/cache.h"
 #include "common/clock.h"
 #include "common/mutex.h"
 
-#define LOOKS 24 /* at a segment after its last put: two minutes */
-/* From damage to its being told, so that what is found together is told once. */
+#define LOOKS 24 /* checks of a segment after its last put: two minutes */
+/* Delay of a report of damage, so that damage found together is reported once. */
 #define TELL_NS NS_PER_S
 
 void watch_segment(struct cache *c, uint32_t segment)

@@ -33,7 +33,7 @@ static int lock_dir(struct cache *c, struct error *err)
 	return error_errno(err, errno, "lock '%s'", c->dir);
 }
 
-/* Remove segment files that hold no block (any more). */
+/* Remove segment files without blocks. */
 static int remove_idle(struct cache *c, struct error *err)
 {
 	int fd = openat(c->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -66,7 +66,7 @@ static int remove_idle(struct cache *c, struct error *err)
 	return 0;
 }
 
-/* An index that cannot be read is no loss but of time: start empty. */
+/* Open the index. One that cannot be read only costs time: start with an empty one. */
 static int open_index(struct cache *c, struct error *err)
 {
 	uint8_t header[LOG_HEADER_SIZE];
@@ -88,8 +88,8 @@ static int open_index(struct cache *c, struct error *err)
 	} else if (c->log_fd >= 0) {
 		(void)close(steal_fd(&c->log_fd));
 	}
-	/* The lists of mounts are a better source than the index for the blocks
-	 * that mounts read. */
+	/* For the blocks that mounts read, the mounts' lists are a better source than the
+	 * index. */
 	rc = mounts_load(c, rc == 0, err);
 	if (rc == 0)
 		rc = kernel_mounts_load(c, err);
@@ -110,9 +110,8 @@ static int cache_open_recover(struct cache *c, struct error *err)
 	c->open_segment = c->n_segments ? c->n_segments - 1 : 0;
 	evict_refresh_limit(c);
 	rc = log_compact(c, c->log_fd < 0 || !c->log_records, err);
-	/* A disk that is full, over a quota or bad where it is written is no
-	 * reason not to serve what is held: the old index still does.  Without
-	 * memory nothing goes well after it. */
+	/* A disk that is full, over a quota or unwritable can still serve the blocks on it,
+	 * with the old index. Without memory nothing works. */
 	return rc == -ENOMEM || c->log_fd < 0 ? rc : 0;
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bits that flip on the disk after a block was verified.  A thread reads every
- * such block again, past the page cache, slowly and when the disk has nothing else
- * to do; and each that a mount may read without us, verified or not.  What is damaged
- * on the disk and right in the page cache is written again; the rest is a miss from
- * then on.
+ * Finds bits that flip on the disk after a block was verified. A thread reads every verified
+ * block again, past the page cache, slowly and at idle priority; also every pinned block, which
+ * a mount may read without this process. A block that is damaged on the disk but right in the
+ * page cache is written again; others become misses.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,18 +19,18 @@
 #include "common/cond.h"
 #include "common/fs.h"
 
-/* After a start with mounts of an earlier process: what flipped since its last scrub,
- * and what it had not fetched again yet, is found soon, also where bootseerd is started
- * anew each day.  The start itself comes first. */
+/* Delay of the first scrub after a start with mounts of an earlier process: bits that
+ * flipped since its last scrub, and damage it had not mended, are found soon, even if bootseerd
+ * restarts daily. The start itself goes first. */
 #define SOON_NS (60 * NS_PER_S)
 
-/* Is nobody going to hash it before it is read?  With both locks. */
+/* Will the block be read without being hashed? With both locks. */
 static bool is_believed(const struct entry *e)
 {
 	return e->pins || e->flags & ENTRY_VERIFIED;
 }
 
-/* A place among the readers of a block that is to be read again. */
+/* Register as a reader of a block that is to be read again. */
 static bool take_block(struct cache *c, uint32_t id, struct block *ret,
 		       uint32_t *ret_page)
 {
@@ -59,7 +58,7 @@ static bool take_block(struct cache *c, uint32_t id, struct block *ret,
 	return fits;
 }
 
-/* As it is on the disk, up to the end of its last page. */
+/* Read the block from the disk, up to the end of its last page. */
 static int read_disk(struct cache *c, uint32_t page, uint8_t *buf, size_t len)
 {
 	uint64_t at = (uint64_t)(page % c->segment_pages) * CACHE_PAGE;
@@ -73,7 +72,7 @@ static int read_disk(struct cache *c, uint32_t page, uint8_t *buf, size_t len)
 		    O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0)
 		return fs_pread_full(fd, buf, len, at);
-	/* A file system without direct I/O. */
+	/* The file system has no direct I/O: drop the pages and read again. */
 	(void)posix_fadvise(own, (off_t)at, (off_t)len, POSIX_FADV_DONTNEED);
 	return fs_pread_full(own, buf, len, at);
 }
@@ -88,7 +87,7 @@ static int cache_scrub_check(const struct block *b, const uint8_t *buf,
 	return rc;
 }
 
-/* Is it right in the page cache?  Then the disk gets it again. */
+/* If the block is right in the page cache, write it to the disk again. */
 static bool cache_scrub_mend(struct cache *c, const struct block *b,
 			     uint32_t page, uint8_t *buf, size_t len)
 {
@@ -103,7 +102,7 @@ static bool cache_scrub_mend(struct cache *c, const struct block *b,
 	       space_write(c, page, buf, b->usize) == 0;
 }
 
-/* Bytes that were read. */
+/* Check one block; returns the bytes that were read. */
 static uint64_t scrub_one(struct cache *c, uint32_t id, uint8_t *buf)
 {
 	bool lost = false, mended = false;
@@ -132,8 +131,8 @@ static uint64_t scrub_one(struct cache *c, uint32_t id, uint8_t *buf)
 	return len;
 }
 
-/* Gives when there is some to be told next; 0: never, or nobody is there who could be told
- * (cache_on_damage() will say so). */
+/* Report damage that is due. Returns when the next report is due; 0: never, or nobody
+ * listens (cache_on_damage() will report then). */
 static int64_t tell_damage(struct cache *c)
 {
 	int64_t next_ns = 0;
@@ -145,8 +144,8 @@ static int64_t tell_damage(struct cache *c)
 	return next_ns;
 }
 
-/* Tell of damage again until the blocks are right: the listener may fail, and a
- * mount reads wrong bytes meanwhile. */
+/* Report damage repeatedly until the blocks are right: the listener may fail, and meanwhile
+ * a mount reads wrong bytes. */
 bool scrub_tell(struct cache *c)
 {
 	int64_t next_ns;
@@ -162,7 +161,8 @@ bool scrub_tell(struct cache *c)
 	return true;
 }
 
-/* Meanwhile damage is told, whoever found it.  False: it is to end. */
+/* Wait until `at_ns`, and report damage meanwhile, whoever found it. False: the thread must
+ * end. */
 static bool wait_until(struct cache *c, int64_t at_ns)
 {
 	bool stop;
@@ -216,8 +216,8 @@ static void *scrub_main(void *arg)
 	int64_t at_ns = clock_now_ns() + scrub_first_ns(c);
 	void *buf;
 
-	/* Lower the priorities of this thread alone; a failure only makes the
-	 * scrubber less polite. */
+	/* Lowers the priorities of this thread only; if that fails, the scrubber just
+	 * disturbs others more. */
 	(void)setpriority(PRIO_PROCESS, 0, 19);
 	(void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0,
 		      IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
@@ -238,7 +238,7 @@ void cache_on_damage(struct cache *c, void (*fn)(void *arg), void *arg)
 	c->damage_fn = fn;
 	c->damage_arg = arg;
 	(void)pthread_mutex_unlock(&c->scrub_lock);
-	/* Damage may have been found before there was a listener. */
+	/* Report damage that was found before there was a listener. */
 	(void)pthread_mutex_lock(&c->space);
 	scrub_tell_soon(c);
 	(void)pthread_mutex_unlock(&c->space);
@@ -251,7 +251,7 @@ int scrub_start(struct cache *c, struct error *err)
 	return thread_start(&c->scrubber, scrub_main, c, err);
 }
 
-/* After watch_stop(), which says that it is to end. */
+/* Join the scrubber, after watch_stop() has told it to end. */
 void scrub_stop(struct cache *c)
 {
 	thread_join(&c->scrubber);

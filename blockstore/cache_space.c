@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Segment files: sparse, of one size, cut into pages.  Consecutive puts get
- * consecutive pages, so that blocks fetched together lie together on the disk.
+ * Segment files: sparse, all of one size, divided into pages. Consecutive puts get consecutive
+ * pages, so that blocks fetched together lie together on the disk.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "blockstore/cache.h"
 #include "common/fs.h"
 
-#define AHEAD_FROM 65536u /* bytes of a read that is part of a readahead */
+#define AHEAD_FROM 65536u /* a read of so many bytes is part of a readahead */
 
 int space_init(struct cache *c, struct error *err)
 {
@@ -47,8 +47,8 @@ int space_open_segment(struct cache *c, uint32_t n, bool create,
 		    0600);
 	if (fd < 0)
 		return error_errno(err, errno, "open '%s/%s'", c->dir, name);
-	/* Also after a crash that cut it: the missing rest reads as zeros,
-	 * which no digest matches.  Never cut here: a mount may read it. */
+	/* Extend the file if a crash cut it: the missing rest reads as zeros, which match no
+	 * digest. Never truncate here: a mount may read the file. */
 	if (fstat(fd, &st) < 0 || ((uint64_t)st.st_size < c->segment_bytes &&
 				   ftruncate(fd, (off_t)c->segment_bytes) < 0))
 		return error_errno(err, errno, "size '%s/%s'", c->dir, name);
@@ -58,7 +58,8 @@ int space_open_segment(struct cache *c, uint32_t n, bool create,
 	c->segments[n].used = steal_ptr(&used);
 	c->segments[n].n_free = c->segment_pages;
 	c->fds[n] = steal_fd(&fd);
-	/* A predecessor may have been killed before the disk had all of it. */
+	/* An earlier process may have been killed before all its data was on the disk, so
+	 * check this segment too. */
 	watch_segment(c, n);
 	if (n >= c->n_segments)
 		c->n_segments = n + 1;
@@ -160,7 +161,7 @@ static int alloc_fresh(struct cache *c, uint32_t n, uint32_t *ret_page,
 	return 0;
 }
 
-/* The emptiest segments first: large gaps keep neighbours together. */
+/* Allocate in a used segment, the emptiest first: large gaps keep neighbours together. */
 static bool alloc_reused(struct cache *c, uint32_t n, uint32_t *ret_page)
 {
 	uint32_t best = CACHE_SEGMENTS_MAX;
@@ -190,8 +191,8 @@ int space_alloc(struct cache *c, uint32_t n, uint32_t *ret_page,
 
 	if (alloc_in(c, c->open_segment, c->cursor, n, ret_page))
 		return 0;
-	/* Holes take no disk space, so a fresh file is preferred while the
-	 * number of files stays within reason. */
+	/* Holes take no disk space, so a fresh file is preferred while there are not too
+	 * many files. */
 	if (c->n_segments >= wanted && alloc_reused(c, n, ret_page))
 		return 0;
 	return alloc_fresh(c, n, ret_page, err);
@@ -200,8 +201,8 @@ int space_alloc(struct cache *c, uint32_t n, uint32_t *ret_page,
 static void cache_space_punch(struct cache *c, uint32_t number, uint32_t first,
 			      uint32_t n)
 {
-	/* A file system that cannot punch keeps the bytes until the pages are
-	 * written again; the quota counts what is claimed. */
+	/* A file system that cannot punch holes keeps the bytes until the pages are written
+	 * again; the quota counts only claimed pages. */
 	(void)fallocate(c->fds[number],
 			FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			(off_t)first * CACHE_PAGE, (off_t)n * CACHE_PAGE);
@@ -264,9 +265,9 @@ int space_read_part(struct cache *c, uint32_t page, uint32_t usize,
 
 	if (len < AHEAD_FROM)
 		return fs_pread_full(fd, buf, len, at);
-	/* Each read of a mount comes here alone, and those of many readers
-	 * mixed, so the kernel sees no sequence in them.  But a large one is
-	 * the mount's own readahead: the rest of the block is next. */
+	/* Reads of a mount arrive one by one, mixed with those of other readers, so the
+	 * kernel detects no sequence. But a large read is part of the mount's own readahead:
+	 * the rest of the block comes next, so start reading it. */
 	n = preadv2(fd, &v, 1, (off_t)at, RWF_NOWAIT);
 	if (n == (ssize_t)len)
 		return 0;
@@ -291,7 +292,7 @@ int space_write(struct cache *c, uint32_t page, const void *buf, size_t len)
 
 	if (n == (ssize_t)(len + pad))
 		return 0;
-	/* Rare: again, piece by piece, to finish or to learn why not. */
+	/* A short write is rare: write again, piece by piece, to finish or to get the error. */
 	rc = fs_pwrite_full(fd, buf, len, at);
 	return rc < 0 ? rc : fs_pwrite_full(fd, zeros, pad, at + len);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Entries by digest: a hash table in shards, and the clock list. */
+/* Finds entries by digest: a hash table in shards. Also has the clock list. */
 #include <string.h>
 
 #include "blockstore/cache.h"
@@ -92,7 +92,7 @@ void table_give(struct cache *c, uint32_t id)
 	c->free_entries = id;
 }
 
-/* Twice the buckets.  When memory is short, chains get longer instead. */
+/* Double the buckets. When memory is short, chains just get longer. */
 static void cache_table_grow(struct cache *c, struct shard *s)
 {
 	size_t n = ((size_t)s->mask + 1) * 2;

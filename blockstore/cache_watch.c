@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The cache's thread.  It sees when mounts are gone.  And it sees errors of
- * write-back: what was put is served from the page cache without another look;
- * when the kernel could not write it, it is lost as soon as its pages are, and the
- * disk holds other bytes.  So the result of write-back is asked for, and what lies
- * in a segment with an error is not held any more.  What a predecessor put and was
- * killed before it was written is in the page cache, too, where hashing finds it
- * right, so a segment is asked for after it was opened as after a put: the kernel
- * tells a new descriptor of an error that nobody has seen.
+ * The cache's thread. It notices when mounts are gone, and errors of write-back. Blocks that
+ * were put are served from the page cache without another check; if the kernel could not write
+ * them, they are lost once their pages are dropped, and the disk has other bytes. So the thread
+ * asks for the result of write-back, and drops the blocks of a segment with an error. Pages that
+ * an earlier process wrote before it was killed may also be unwritten, while hashing finds them
+ * right in the page cache; so a segment is checked after opening as after a put: the kernel
+ * reports an error that nobody has seen to a new descriptor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,18 +17,18 @@
 #include "common/cond.h"
 
 #define EVERY_S 5
-#define SOON_S 1 /* while mounts are to go, or segments are frozen */
+#define SOON_S 1 /* while mounts are being dropped, or segments are frozen */
 
-/* The last look writes what is not written yet, by pieces: none keeps the end of the
- * process waiting for long, and a round leaves what a slow disk has not taken in so long to
- * the next one, because mounts are looked at by this thread, too. */
+/* The last check of a segment writes back its dirty pages, in pieces, so that the end of the
+ * process never waits long. A round stops after SETTLE_NS and the next one goes on, since this
+ * thread must also look at mounts. */
 #define SETTLE_BYTES (8u << 20)
 #define SETTLE_NS NS_PER_S
 
 void watch_distrust(struct cache *c, uint32_t segment)
 {
-	/* A block that is being written there has no entry yet, or a damaged
-	 * one: the loop does not find it, and the count tells its writer. */
+	/* A block that is being written has no entry yet, or a damaged one, so the loop does
+	 * not find it; its writer compares the counter. */
 	c->segments[segment].n_lost++;
 	for (uint32_t id = 0; id < c->n_entries; id++) {
 		const struct entry *e = entry_at(c, id);
@@ -40,16 +39,17 @@ void watch_distrust(struct cache *c, uint32_t segment)
 	}
 }
 
-/* Is what was written lost?  Write-back ends with whatever the disk, the network
- * below it or a quota says (ENODATA, ETIMEDOUT, EDQUOT, EINVAL, ...), once.  These few
- * are of the call itself. */
+/* Does this error mean that written data was lost? Write-back reports once whatever error
+ * the disk, the network below it or a quota gives (ENODATA, ETIMEDOUT, EDQUOT, EINVAL, ...).
+ * The few errors here come from the call itself. */
 static bool is_lost(int rc)
 {
 	return rc < 0 && rc != -EINTR && rc != -EBADF && rc != -ESPIPE &&
 	       rc != -ENOSYS && rc != -EPERM;
 }
 
-/* With space, which is released and taken again.  False: nothing is held there any more. */
+/* Wait for write-back of a range, and distrust the segment after an error. False: its blocks
+ * were dropped. With space, which is released and taken again. */
 static bool ask_disk(struct cache *c, uint32_t segment, uint64_t off,
 		     uint64_t len, unsigned int flags)
 {
@@ -65,9 +65,9 @@ static bool ask_disk(struct cache *c, uint32_t segment, uint64_t off,
 	return !is_lost(rc);
 }
 
-/* The last look: nobody would hear of pages that are written later, so what a slow disk has
- * left dirty until now is written.  It ends early when the segment is written again, because
- * its looks begin anew, and after an error, behind which the next round goes on. */
+/* The last check of a segment: writes back pages that a slow disk left dirty, since an error
+ * of a later write-back would go unnoticed. Stops early when the segment is written again,
+ * which restarts its checks, and after an error; the next round goes on behind it. */
 static void cache_watch_settle(struct cache *c, uint32_t segment,
 			       int64_t end_ns)
 {
@@ -88,7 +88,8 @@ static void cache_watch_settle(struct cache *c, uint32_t segment,
 	}
 }
 
-/* All looks but the last wait for what is being written and start nothing. */
+/* Check the segments. All checks but a segment's last only wait for write-back that is
+ * running. */
 void watch_look(struct cache *c)
 {
 	int64_t end_ns = clock_now_ns() + SETTLE_NS;
@@ -107,7 +108,7 @@ void watch_look(struct cache *c)
 	}
 }
 
-/* With space, which is released and taken again. */
+/* Look for mounts that are gone. With space, which is released and taken again. */
 static void look_at_mounts(struct cache *c)
 {
 	bool soon;
@@ -120,8 +121,8 @@ static void look_at_mounts(struct cache *c)
 	c->is_soon |= soon;
 }
 
-/* With space, which is released and taken again; until `at_ns`, or until another
- * thread wants something. */
+/* Wait until `at_ns`, or until another thread wakes this one. With space, which is released
+ * and taken again. */
 static void wait_until(struct cache *c, int64_t at_ns)
 {
 	bool was = c->is_soon;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Threads that look whether the disk has what it was given, for the cache's other
- * parts; private to cache*.c. */
+/* Threads that check whether the disk kept what was written to it; private to cache*.c. */
 #ifndef BOOTSEER_BLOCKSTORE_CACHE_WATCH_H
 #define BOOTSEER_BLOCKSTORE_CACHE_WATCH_H
 
@@ -9,21 +8,21 @@
 /* cache_scrub.c */
 int scrub_start(struct cache *c, struct error *err) MUST_CHECK;
 void scrub_stop(struct cache *c);
-/* With space, which is released and taken again: tell of damage, if there is any and it
- * is time.  False: it is not. */
+/* Report damage, if there is any and it is due; false: not now. With space, which is
+ * released and taken again. */
 bool scrub_tell(struct cache *c);
-/* From the start to the first scrub. */
+/* Time from the start of the process to the first scrub. */
 int64_t scrub_first_ns(struct cache *c);
 
 /* cache_notes.c */
 
-/* With space: a pinned block may be damaged: cache_on_damage(). */
+/* A pinned block may be damaged: have that reported soon (cache_on_damage()). With space. */
 void scrub_tell_soon(struct cache *c);
-/* A mount is to go soon. */
+/* A mount should be gone soon: look more often. */
 void watch_soon(struct cache *c);
-/* With space: pages of it may not be on the disk yet. */
+/* Pages of the segment may not be on the disk yet: check it. With space. */
 void watch_segment(struct cache *c, uint32_t segment);
-/* With space: something was written there. */
+/* The page was written: check its segment. With space. */
 void watch_written(struct cache *c, uint32_t page);
 /* Are there frozen segments?  Without a lock or with mounts_lock. */
 bool freeze_is_any(struct cache *c);
@@ -31,10 +30,10 @@ bool freeze_is_any(struct cache *c);
 /* cache_watch.c */
 int watch_start(struct cache *c, struct error *err) MUST_CHECK;
 void watch_stop(struct cache *c);
-/* With space, which is released and taken again: ask for errors of write-back. */
+/* Check for errors of write-back. With space, which is released and taken again. */
 void watch_look(struct cache *c);
-/* With space, which is released and taken again: a segment was not written to
- * the disk, so its blocks are misses from now on. */
+/* Writes to the segment were lost, so its blocks become misses. With space, which is
+ * released and taken again. */
 void watch_distrust(struct cache *c, uint32_t segment);
 
 #endif

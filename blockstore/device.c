@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The virtual data device of one image: what the cache has, and the rest. */
+/* The virtual data device of an image: reads from the cache, and fetches the rest. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -10,14 +10,14 @@
 #include "common/bytes.h"
 #include "common/clock.h"
 
-#define SYNC_BYTES (4 * MIB) /* of one read of device_read_sync() */
+#define SYNC_BYTES (4 * MIB) /* bytes that device_read_sync() reads at a time */
 
 static void device_count(atomic_uint_fast64_t *counter, uint64_t n)
 {
 	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* Release a device, whole or half built. */
+/* Free a device, complete or half built. */
 static void device_release(struct device *dev)
 {
 	share_leave(dev);
@@ -36,8 +36,7 @@ static void init_watch(struct device *dev)
 {
 	pthread_rwlockattr_t fair;
 
-	/* The writer goes first: somebody who wants to leave must not wait for
-	 * as long as others read. */
+	/* Writers go first: removing an observer must not wait while readers keep coming. */
 	(void)pthread_rwlockattr_init(&fair);
 	(void)pthread_rwlockattr_setkind_np(
 		&fair, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -70,7 +69,7 @@ int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 		dev->map = map;
 		for (size_t i = 0; i < STREAMS; i++)
 			atomic_init(&dev->marks[i], SIZE_MAX);
-		/* Guesses count as helpful until some were not. */
+		/* A window counts as helpful until a guess has shown otherwise. */
 		for (size_t i = 0; i < GUESSES / 2; i++)
 			atomic_init(&dev->guesses[i].helps, true);
 		init_watch(dev);
@@ -88,8 +87,8 @@ int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 	return 0;
 }
 
-/* With the lock, without reads: who waits for its queued flights waits through
- * another device, which fetches them. */
+/* The device has no reads left: its queued flights that others wait for move to another
+ * device. With the lock. */
 static void leave_flights(struct device *dev)
 {
 	for (size_t i = 0; i < PRIORITIES; i++) {
@@ -109,8 +108,7 @@ static void leave_flights(struct device *dev)
 	}
 }
 
-/* With the lock, released meanwhile: who still waits gets no bytes.  Nobody
- * begins a read any more. */
+/* Fail the waiting reads; no new read may begin. With the lock, which is released meanwhile. */
 static void fail_reads(struct device *dev)
 {
 	struct fetcher *f = dev->f;
@@ -195,11 +193,11 @@ static void tell_misses(struct device *d, const struct pending *p)
 	(void)pthread_rwlock_unlock(&d->watch);
 }
 
-/* The walk of a read through the blocks that it covers. */
+/* State of a read that walks through the blocks it covers. */
 struct device_walk {
 	struct device *dev;
 	struct device_read *r;
-	struct pending *missing; /* NULL while all was in the cache */
+	struct pending *missing; /* NULL: all blocks so far were in the cache */
 	size_t n_missing;
 };
 
@@ -211,7 +209,7 @@ static int note_missing(struct device_walk *w, size_t index, uint32_t in,
 	if (!w->missing) {
 		size_t rest = w->r->len - (size_t)(dst - (uint8_t *)w->r->buf);
 
-		/* No block is smaller than its alignment in the device. */
+		/* Enough pieces: no block is smaller than BLOCK_ALIGN. */
 		w->missing = pending_new(w->dev, w->r, rest / BLOCK_ALIGN + 2);
 		if (!w->missing)
 			return error_nomem(err);
@@ -225,7 +223,7 @@ static int note_missing(struct device_walk *w, size_t index, uint32_t in,
 	return 0;
 }
 
-/* Read from the cache what it has, note the rest. */
+/* Copy the blocks that the cache has, and note the missing ones. */
 static int walk_blocks(struct device_walk *w, struct error *err)
 {
 	const struct blockmap *m = w->dev->map;
@@ -274,7 +272,7 @@ static void device_finish(struct device *dev, struct device_read *r, int rc,
 	r->done(r, rc, rc < 0 ? err : NULL);
 }
 
-/* Takes the pending. */
+/* Wait for the missing blocks; takes over w->missing. */
 static void wait_for(struct device_walk *w)
 {
 	struct pending *p = w->missing;
@@ -282,13 +280,14 @@ static void wait_for(struct device_walk *w)
 	struct error err = ERROR_INIT;
 	int rc = 0;
 
-	/* Pieces that were not used must not look like waits. */
+	/* Pieces that were allocated but not used must not count as waits. */
 	p->n_pieces = w->n_missing;
 	p->n_left = w->n_missing;
 	tell_misses(w->dev, p);
 	(void)pthread_mutex_lock(&f->lock);
 	pending_add(f, p);
-	p->n_copying = 1; /* it must not end before this is over */
+	/* keeps it from ending before this function is done */
+	p->n_copying = 1;
 	for (size_t i = 0; i < w->n_missing && rc == 0; i++) {
 		struct block b;
 
@@ -418,7 +417,7 @@ bool device_has_bytes(struct device *d, uint64_t off, size_t len)
 		blockmap_block(m, i, &b);
 		if (b.voff >= off + len)
 			break;
-		/* Padding behind a block needs no block. */
+		/* The padding behind a block can be read without the block. */
 		if (off < b.voff + b.usize &&
 		    !cache_has(d->f->cfg.cache, &b.digest))
 			return false;

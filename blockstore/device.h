@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The virtual data device of an image, and the threads that fetch its blocks:
- * demand before hot before cold, a block once however many want it.  The third
- * public header of this folder: sources and cache have users that read no
- * device.
+ * The virtual data device of an image, and the threads that fetch its blocks: demand before hot
+ * before cold, and a block only once however many readers want it. A public header of its own,
+ * as sources and cache also have users that read no device.
  */
 #ifndef BOOTSEER_BLOCKSTORE_DEVICE_H
 #define BOOTSEER_BLOCKSTORE_DEVICE_H
 
 #include "blockstore/blockstore.h"
 
-/* The distinct stored places of a map, in the order of packs and offsets: who
- * has the same map has the same places. */
+/* The distinct stored places of a map, in the order of packs and offsets. Equal maps have
+ * equal places. */
 struct places {
 	size_t n;
-	uint32_t *entry; /* by place: the first entry of the map stored there */
-	uint32_t *of;    /* by entry of the map: its place */
+	/* for each place: the first entry of the map stored there */
+	uint32_t *entry;
+	uint32_t *of; /* for each entry of the map: its place */
 };
 
-/* -EINVAL: two entries of one place are not the same block. */
+/* -EINVAL: two entries with the same place are different blocks. */
 int places_make(const struct blockmap *map, struct places *ret,
 		struct error *err) MUST_CHECK;
 void places_fini(struct places *p);
@@ -27,36 +27,38 @@ void places_fini(struct places *p);
 struct fetcher;
 
 struct fetcher_config {
-	unsigned int threads;      /* 1..256 transfers at once */
-	uint32_t window;           /* bytes around a miss fetched with it */
-	uint32_t window_max;       /* the same when reads are sequential */
-	int64_t demand_timeout_ns; /* a reader waits no longer, then -ETIMEDOUT */
-	struct cache *cache;       /* borrowed */
-	unsigned int width; /* requests of a device's first list at once, until
-	                     * it is seen how fast its blocks come; 0: 2 */
+	unsigned int threads; /* transfers at the same time, 1..256 */
+	/* bytes fetched along with a missing block */
+	uint32_t window;
+	uint32_t window_max; /* the same for sequential readers */
+	/* longest wait of a reader, then -ETIMEDOUT */
+	int64_t demand_timeout_ns;
+	struct cache *cache; /* borrowed */
+	/* parallel requests for a device's first list, until the speed of its blocks is
+	 * known; 0: 2 */
+	unsigned int width;
 };
 
 int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 		struct error *err) MUST_CHECK;
 void fetcher_free(struct fetcher *f); /* after its devices */
 
-/* Nanoseconds since somebody read from a device, whether or not it was there; 0
- * while one waits. */
+/* Nanoseconds since the last read of any device, cached or not; 0 while a reader waits. */
 int64_t fetcher_idle_ns(struct fetcher *f);
 
 struct device;
 
 /*
- * The virtual data device of one image.  `packs` are n_packs block sources in the map's
- * order; the device takes them and owns them from here, also when this fails.
- * `map` is borrowed until device_free().  `host` is the registry's, as
- * registry_host_name() takes it: devices of one host share its part of the threads.
+ * Make the virtual data device of one image. `packs` are n_packs block sources in the map's
+ * order; the device takes them, also when this fails. `map` is borrowed until device_free().
+ * `host` is the registry's, as registry_host_name() takes it: devices of one host share its part
+ * of the threads.
  */
 int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 	       const char *host, struct block_source **packs,
 	       struct device **ret, struct error *err) MUST_CHECK;
-/* Fails its reads that still wait, with -EIO; no read may begin and no
- * device_fetch_list() be under way.  Does not wait for a registry. */
+/* Free a device. Reads that still wait fail with -EIO; no read may begin, and no
+ * device_fetch_list() may be running. Does not wait for a registry. */
 void device_free(struct device *d);
 
 /* A read; the caller owns it and its buffer until `done`. */
@@ -64,103 +66,102 @@ struct device_read {
 	uint64_t off;
 	size_t len;
 	void *buf;
-	/* Exactly once; on the calling thread when everything was on the
-	 * node or nothing could be begun, otherwise on a thread of the
-	 * fetcher or of another reader, so it must not block for long.  `err` is borrowed, NULL
-	 * when rc == 0.  All `len` bytes are there, or none is promised:
-	 * -EIO (also: no block covers a byte), -EBADMSG, -ETIMEDOUT. */
+	/* Called exactly once: on the calling thread when everything was in the cache or
+	 * nothing could be started, else on a thread of the fetcher or of another reader, so it
+	 * must not block for long. `err` is borrowed, NULL when rc == 0. On success all `len`
+	 * bytes are there, else none may be used: -EIO (also: no block covers a byte),
+	 * -EBADMSG, -ETIMEDOUT. */
 	void (*done)(struct device_read *r, int rc, const struct error *err);
-	struct device_read *next; /* for whoever holds it: the device */
+	struct device_read *next; /* used by the device */
 };
 
-/* Never blocks for a transfer; may read the cache's disk. */
+/* Begin a read. Never blocks for a transfer; may read the cache's disk. */
 void device_submit(struct device *d, struct device_read *r);
 
-/* The same, blocking. */
+/* Read, blocking. */
 int device_read_sync(struct device *d, uint64_t off, void *buf, size_t len,
 		     struct error *err) MUST_CHECK;
 
 /*
- * Sees the reads of a device: the recorder is one.  Called on whatever thread
- * reads, several at once; must not block and must not call the device.
+ * Sees the reads of a device, as the recorder does. Called on any reading thread, several at
+ * once; must not block, and must not call the device.
  */
 struct device_observer {
-	/* A reader wants these bytes, wherever they come from. */
+	/* A reader wants these bytes, cached or not. */
 	void (*read)(struct device_observer *o, uint64_t off, size_t len);
-	/* Block `index` of the map was not in the cache when a reader came;
-	 * after read(), before it is fetched.  May be NULL. */
+	/* A reader found that block `index` of the map is not in the cache. Called after
+	 * read(), before the block is fetched. May be NULL. */
 	void (*miss)(struct device_observer *o, size_t index);
-	struct device_observer *next; /* the device's */
+	struct device_observer *next; /* used by the device */
 };
 
-/* Several may watch one device.  device_unobserve() returns when no call into
- * the observer is under way or will come. */
+/* A device may have several observers. When device_unobserve() returns, no call into the
+ * observer is running or will come. */
 void device_observe(struct device *d, struct device_observer *o);
 void device_unobserve(struct device *d, struct device_observer *o);
 
-/* Fetching of many scattered blocks. */
+/* A list of many scattered blocks to fetch. */
 struct device_list {
-	const uint32_t *blocks; /* entries of the map, wanted in this order;
-	                         * borrowed until the call returns */
+	/* entries of the map, wanted in this order; borrowed until the call returns */
+	const uint32_t *blocks;
 	size_t n;
 	enum source_priority priority; /* SOURCE_HOT or SOURCE_COLD */
-	unsigned int streams; /* transfers under way at once, 1..threads; fewer
-	                       * while blocks come slowly */
-	/* A range may pass over so many stored bytes that nobody asked for
-	 * when that saves a request; they are kept too. */
+	/* most transfers at the same time, 1..threads; fewer while blocks come slowly */
+	unsigned int streams;
+	/* A request may include up to so many stored bytes that are not in the list, if that
+	 * saves a request; these blocks are kept too. */
 	uint32_t gap;
 	uint32_t range_max; /* stored bytes of one request; 0: window_max */
-	/* The same of later requests, of which nobody waits for the first block soon:
-	 * it grows with what was asked for before.  0: it does not. */
+	/* The limit for later requests, whose first block nobody waits for soon: it grows
+	 * with the bytes requested before. 0: it does not grow. */
 	uint32_t range_grown;
-	/* Called with each block of the list that is on the node now, with
-	 * what it cost: 0 when it was there already or somebody else fetches
-	 * it; and with each block that came along within a gap.  On the
-	 * calling thread; must not block.  May be NULL. */
+	/* Called with each block of the list that is on the node now, and its cost: 0 when
+	 * it was there already or another reader fetches it; also with each block fetched
+	 * within a gap. On the calling thread; must not block. May be NULL. */
 	void (*have)(void *arg, uint32_t block, uint32_t fetched_bytes);
 	void *arg;
-	/* Asked before each request: nanoseconds to wait (a rate limit, a
-	 * node under pressure), 0 to go on; at most a second at a time.  May
-	 * be NULL. */
+	/* Called before each request: returns nanoseconds to wait (for a rate limit, or a
+	 * node under pressure), at most a second, or 0 to go on. May be NULL. */
 	int64_t (*pause)(void *arg, uint64_t next_bytes);
-	const volatile bool *cancel; /* looked at least every 100 ms; may be
-	                              * NULL */
+	/* checked at least every 100 ms; may be NULL */
+	const volatile bool *cancel;
 };
 
 /*
- * Fetch those blocks of the list that the cache lacks; blocking.  Requests start
- * in the order of the list, each for blocks that lie together in a pack.
- * Single flight with everything else.  Stops at the first failure that a retry
- * did not mend: -ECANCELED, -ENOSPC when the cache has no room, or as for a
- * read; what came until then stays.
+ * Fetch the blocks of the list that the cache lacks; blocking. Requests start in the order of
+ * the list, each for blocks that lie together in a pack. A block that another reader fetches
+ * already is not fetched twice. Stops at the first failure that a retry did not cure:
+ * -ECANCELED, -ENOSPC when the cache has no room, or as for a read; blocks fetched until then
+ * stay.
  */
 int device_fetch_list(struct device *d, const struct device_list *list,
 		      struct error *err) MUST_CHECK;
 
 /* Is block `index` of the map on the node? */
 bool device_has(struct device *d, size_t index);
-/* cache_has_place() of it. */
+/* cache_has_place() for block `index` of the map. */
 bool device_has_place(struct device *d, size_t index);
 
 /*
- * Would device_submit() of these bytes end at once, with bytes that are all on the
- * node or with an error?  Later it may not any more: a block may be evicted.  Some
- * 100 ns a block.
+ * Would device_submit() of these bytes end at once, with all bytes from the cache or with an
+ * error? Not reliable for later: a block may be evicted. Takes some 100 ns for each block.
  */
 bool device_has_bytes(struct device *d, uint64_t off, size_t len);
 
 struct device_stats {
 	uint64_t reads, read_bytes, misses;
 	uint64_t fetches, fetched_bytes; /* requests and stored bytes */
-	int64_t waited_ns; /* in which some reader waited for a block */
-	uint64_t blocks;   /* entries of the map */
+	/* time during which at least one reader waited for a block */
+	int64_t waited_ns;
+	uint64_t blocks; /* entries of the map */
 	uint64_t errors;
 	struct error error; /* of the last read that failed */
-	int64_t error_at;   /* when, seconds since 1970; 0: none did */
+	/* time of that failure, seconds since 1970; 0: none */
+	int64_t error_at;
 };
 void device_get_stats(struct device *d, struct device_stats *ret);
 
-/* How many entries of the map are on the node; looks at each: some 100 ns. */
+/* Number of the map's entries that are on the node; checks each, which takes some 100 ns. */
 size_t device_count_held(struct device *d);
 
 #endif

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Prefetching: lists of blocks that nobody reads yet.
+ * Prefetching: fetches lists of blocks that nobody reads yet.
  *
- * The calling thread cuts the list into requests and keeps so many of them under
- * way as are wanted; the fetcher's threads do them.  A request is a range of
- * neighbouring *places* in a pack.  Each of its blocks is a flight like any
- * other, so a reader who comes for one gets it first.
+ * The calling thread cuts the list into requests and keeps the wanted number of them running;
+ * the fetcher's threads perform them. A request is a range of neighbouring *places* in a pack.
+ * Each of its blocks is a flight like any other, so a reader that needs one gets it first.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,23 +18,22 @@
 
 #define PIECES_MAX 16384u /* blocks under way for one list */
 #define LOOK_AHEAD \
-	4096u /* entries of the list: who lies beside the next one
-			   * and comes no later than that rides along */
-/* Where blocks come slowly: those who are to have fewer requests have them soon. */
+	4096u /* list entries within which a neighbour of the next block is fetched too */
+/* Longest request where blocks come slowly: nodes with fewer requests then get each sooner. */
 #define SLOW_RANGE (512u << 10)
-/* A request may have an eighth more than what was asked for before it: what the first
- * ones bring is wanted soon, and then there is time (docs/decisions/0020). */
+/* A request may be as long as an eighth of all requested before it: blocks of the first
+ * requests are wanted soon, later there is time (docs/decisions/0020). */
 #define RANGE_SHARE 8u
-/* ... unless it takes longer than this to come: a reader who waits for its last block
- * would have it cut, and what of it is on its way would come twice. */
+/* But no longer than it brings in this time: for a reader that waits for its last block it
+ * would be cut, and bytes on their way would come twice. */
 #define GROWN_NS 350000000LL
-#define TICK_NS 50000000LL /* how soon a cancel is seen */
+#define TICK_NS 50000000LL /* longest delay until a cancel is noticed */
 #define NONE UINT32_MAX
 
 enum place_state {
 	PLACE_OPEN,
-	PLACE_ASKED, /* is in a flight */
-	PLACE_DONE,  /* is in the cache, or is not tried again */
+	PLACE_ASKED, /* a flight for it exists */
+	PLACE_DONE,  /* it is in the cache, or will not be tried again */
 };
 
 struct fetch_run {
@@ -43,16 +41,19 @@ struct fetch_run {
 	const struct device_list *list;
 	const struct places *places;
 	struct pending *p;
-	uint32_t *first; /* by place: position in the list, or NONE */
-	uint32_t *same;  /* by position: the next one of that place, or NONE */
-	uint8_t *state;  /* by place: enum place_state */
-	size_t next;     /* no position before it is PLACE_OPEN */
-	uint32_t *slots; /* requests under way: pieces not seen done */
+	/* for each place: its first position in the list, or NONE */
+	uint32_t *first;
+	/* for each position: the next one with the same place, or NONE */
+	uint32_t *same;
+	uint8_t *state; /* for each place: enum place_state */
+	size_t next;    /* all positions before it are no longer PLACE_OPEN */
+	/* for each running request: pieces not yet seen done */
+	uint32_t *slots;
 	unsigned int n_slots_used;
-	uint64_t asked;         /* stored bytes of the requests so far */
-	size_t n_out;           /* pieces that are not idle */
-	struct piece_list idle; /* pieces to use */
-	int64_t resume_ns;      /* no new request before that */
+	uint64_t asked;         /* stored bytes of all requests so far */
+	size_t n_out;           /* pieces in use */
+	struct piece_list idle; /* free pieces */
+	int64_t resume_ns;      /* no request begins before this time */
 };
 
 /* Places [first, end) of one pack. */
@@ -91,7 +92,7 @@ static void device_fetch_tell(const struct fetch_run *r, uint32_t place,
 	}
 }
 
-/* Find the next block to ask for; false: there is none. */
+/* Move on to the next block to request; false: there is none. */
 static bool device_fetch_advance(struct fetch_run *r)
 {
 	for (; r->next < r->list->n; r->next++) {
@@ -132,7 +133,7 @@ static uint32_t range_max(const struct fetch_run *r)
 								 : max;
 }
 
-/* Let the neighbours on one side ride along. */
+/* Extend the range by neighbours on one side. */
 static void device_fetch_grow(const struct fetch_run *r, struct device_range *g,
 			      int step)
 {
@@ -153,7 +154,8 @@ static void device_fetch_grow(const struct fetch_run *r, struct device_range *g,
 		    (step > 0 ? last.poff + last.csize != b.poff
 			      : b.poff + b.csize != last.poff))
 			return;
-		/* Nothing is fetched twice. */
+		/* A block that is fetched or held already ends the range, so that nothing is
+		 * fetched twice. */
 		if (r->state[at] != PLACE_OPEN || is_held(r, &b))
 			return;
 		last = b;
@@ -172,7 +174,7 @@ static void device_fetch_grow(const struct fetch_run *r, struct device_range *g,
 	}
 }
 
-/* With the lock: ask for one block of a request. */
+/* Add one block of a request. With the lock. */
 static int ask_block(struct fetch_run *r, uint32_t place, unsigned int slot,
 		     uint64_t range)
 {
@@ -184,8 +186,8 @@ static int ask_block(struct fetch_run *r, uint32_t place, unsigned int slot,
 
 	block_at(r, place, &b);
 	is_ours = !flight_find(f, &b);
-	/* The block came since the range was chosen, or is not worth waiting
-	 * for. */
+	/* The block arrived since the range was chosen, or is one between wanted blocks that
+	 * another reader fetches. */
 	if (is_ours ? is_held(r, &b) : r->first[place] == NONE)
 		return 0;
 	piece->index = r->places->entry[place];
@@ -208,7 +210,8 @@ static int ask_block(struct fetch_run *r, uint32_t place, unsigned int slot,
 	return 0;
 }
 
-/* All at once, so that the thread that takes the first finds the others. */
+/* Add all blocks of a request with the lock held, so that the thread that takes the first
+ * flight finds the others. */
 static void device_fetch_ask(struct fetch_run *r, const struct device_range *g)
 {
 	struct fetcher *f = r->dev->f;
@@ -242,7 +245,7 @@ static bool may_begin(struct fetch_run *r, uint64_t bytes)
 	return pause_ns <= 0;
 }
 
-/* Is there a request too few? */
+/* May more requests run at the same time? */
 static bool is_narrow(const struct fetch_run *r)
 {
 	return r->n_slots_used < r->list->streams &&
@@ -269,7 +272,7 @@ static void device_fetch_begin(struct fetch_run *r)
 	}
 }
 
-/* Tell of what is done.  Returns the first failure. */
+/* Report pieces that are done. Returns the first failure. */
 static int device_fetch_collect(struct fetch_run *r)
 {
 	struct fetcher *f = r->dev->f;
@@ -293,7 +296,7 @@ static int device_fetch_collect(struct fetch_run *r)
 	return rc;
 }
 
-/* Until something is done, or for a while. */
+/* Wait until a piece is done, or for a short time. */
 static void wait_progress(struct fetch_run *r)
 {
 	struct fetcher *f = r->dev->f;
@@ -355,7 +358,7 @@ static int check_list(const struct device *d, const struct device_list *l,
 	return 0;
 }
 
-/* Where in the list each place is. */
+/* Find the positions in the list of each place. */
 static void find_positions(struct fetch_run *r)
 {
 	memset(r->first, 0xff, r->places->n * sizeof(*r->first));
@@ -380,7 +383,7 @@ int device_fetch_list(struct device *d, const struct device_list *list,
 		rc = places_get(d, &r.places, err);
 	if (rc < 0 || list->n == 0)
 		return rc;
-	/* Blocks between those that are asked for need pieces, too. */
+	/* Blocks between the wanted ones need pieces, too. */
 	if (n_pieces > r.places->n)
 		n_pieces = r.places->n;
 	r.first = first = malloc(r.places->n * sizeof(*first));

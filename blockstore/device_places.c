@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The blocks of a map in the order in which they are stored.  A map is sorted by
- * the place in the device; who fetches scattered blocks with few requests wants
- * to know what lies beside them in the pack.
+ * The blocks of a map in their stored order. The map itself is sorted by place in the device; to
+ * fetch scattered blocks with few requests, their neighbours in the pack must be known.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,8 +31,8 @@ static bool is_same(const struct stored *x, const struct stored *y)
 	return x->pack == y->pack && x->poff == y->poff;
 }
 
-/* Entries with one place must agree on the block, since the place is checked by
- * one of them and answers for all. */
+/* Entries with the same place must describe the same block: only one of them is checked
+ * against the bytes, for all of them. */
 static int check_alike(const struct blockmap *map, uint32_t entry,
 		       uint32_t first, struct error *err)
 {
@@ -50,7 +49,7 @@ static int check_alike(const struct blockmap *map, uint32_t entry,
 			 first, entry, a.pack);
 }
 
-/* Fill `p`, whose arrays have room for all entries. */
+/* Fill `p`, whose arrays have room for all entries of the map. */
 static int device_places_fill(const struct blockmap *map, struct places *p,
 			      struct stored *all, size_t n, struct error *err)
 {

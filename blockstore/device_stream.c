@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Windows: what is fetched along with a block that was missed.
+ * Windows: bytes fetched along with a missing block.
  *
- * Those of sequential readers grow, and while one is read the next is fetched.
- * A reader is sequential when it misses where the window that was fetched for it
- * ended.
+ * Windows of sequential readers grow, and while one is read the next is fetched. A reader is
+ * sequential when it misses a block where the window that was fetched for it ended.
  *
- * For who jumps a window helps when his reads lie close together, as in a start;
- * who jumps at random only waits for it.  So there is one while some of those
- * behind the last misses were, or would have been, read in.
+ * For a reader that jumps, a window helps if its reads lie close together, as in a start; with
+ * random reads it only delays. So there are windows for jumps while some of the windows behind
+ * the last misses were read, or would have been.
  */
 #include "blockstore/device_priv.h"
 
-#define NEAR 4     /* entries after a window that still count as its end */
-#define HELP_MIN 6 /* of the last GUESSES: fewer is by chance */
+#define NEAR 4 /* entries after a window that still count as its end */
+/* of the last GUESSES windows; fewer may have helped by chance */
+#define HELP_MIN 6
 
 static struct stream *device_stream_oldest(struct device *dev)
 {
@@ -43,15 +43,15 @@ static void grow_window(struct device *dev, struct stream *s)
 	s->window = s->window > max / 2 ? max : s->window * 2;
 }
 
-/* Windows that are still coming though their readers have what they wanted.
- * Many of them make the next reader wait, and say that windows help little. */
+/* Number of windows that are still arriving though their readers have what they wanted. Many
+ * of them delay the next reader, and show that windows help little. */
 static unsigned int n_windows(const struct device *dev)
 {
 	return dev->n_urgent > dev->n_awaited ? dev->n_urgent - dev->n_awaited
 					      : 0;
 }
 
-/* Watch whether a window behind `index` helps, in place of the oldest one. */
+/* Begin to watch whether a window behind `index` would help; replaces the oldest guess. */
 static void guess_add(struct device *dev, size_t index)
 {
 	struct guess *g = &dev->guesses[dev->next_guess++ % GUESSES];
@@ -60,7 +60,7 @@ static void guess_add(struct device *dev, size_t index)
 
 	blockmap_block(dev->map, index, &b);
 	end = b.voff + b.usize + dev->f->cfg.window;
-	/* Empty while it changes. */
+	/* An empty range while the guess changes, as others read it without the lock. */
 	atomic_store(&g->end, 0);
 	atomic_store(&g->miss, index);
 	atomic_store(&g->helps, false);
@@ -83,7 +83,7 @@ static size_t device_stream_look(const atomic_size_t *n)
 	return atomic_load_explicit(n, memory_order_relaxed);
 }
 
-/* Entries [first, end) are read. */
+/* Note in the guesses that entries [first, end) are read. */
 static void guesses_note(struct device *dev, size_t first, size_t end)
 {
 	for (size_t i = 0; i < GUESSES; i++) {
@@ -96,7 +96,7 @@ static void guesses_note(struct device *dev, size_t first, size_t end)
 	}
 }
 
-/* Begin a stream for a reader that is not sequential, or not yet. */
+/* Begin a stream for a reader that does not (yet) read sequentially. */
 static uint32_t begin_stream(struct device *dev, struct stream *s, size_t index)
 {
 	uint32_t window = dev->f->cfg.window;
@@ -108,8 +108,8 @@ static uint32_t begin_stream(struct device *dev, struct stream *s, size_t index)
 		s->window = window;
 		return window / (1 + n_windows(dev));
 	}
-	/* Should the next miss be near by chance, that is no reason to fetch
-	 * more than a window. */
+	/* The next miss may be near by chance, so a stream then begins with no more than one
+	 * window. */
 	s->window = window / 2;
 	return 0;
 }
@@ -133,7 +133,7 @@ uint32_t stream_window(struct device *dev, size_t index,
 	return window;
 }
 
-/* Ask for the window at `index`, for nobody yet. */
+/* Queue the window at `index`, for which no reader waits yet. */
 static void read_ahead(struct device *dev, const struct stream *s, size_t index)
 {
 	struct fetcher *f = dev->f;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Threads that fetch, the order in which they do, and deadlines of readers. */
+/* The threads that fetch, the order of their work, and deadlines of readers. */
 #include "blockstore/fetcher_share.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #define THREADS_MAX 256u
 #define ROOMS_KEPT_NS NS_PER_S
 
-/* Does bulk wait for bulk? */
+/* Are transfers of bulk waiting because the limit for bulk is reached? */
 static bool is_bulk_full(const struct fetcher *f)
 {
 	return f->n_bulk >= f->max_bulk &&
@@ -20,8 +20,8 @@ static bool is_bulk_full(const struct fetcher *f)
 		!TAILQ_EMPTY(&f->queue[SOURCE_COLD]));
 }
 
-/* With the lock: the memory of blocks is for the next request, which often comes at
- * once, but not for ever. */
+/* All threads are idle: free the block buffers later, since the next request often comes at
+ * once. With the lock. */
 static void fetcher_rest(struct fetcher *f)
 {
 	if (f->n_idle < f->cfg.threads || f->trim_ns)
@@ -30,7 +30,7 @@ static void fetcher_rest(struct fetcher *f)
 	(void)pthread_cond_signal(&f->timer);
 }
 
-/* With the lock. */
+/* Free the unused block buffers when it is time. With the lock. */
 static void fetcher_trim(struct fetcher *f, int64_t now)
 {
 	if (f->trim_ns > now)
@@ -40,7 +40,7 @@ static void fetcher_trim(struct fetcher *f, int64_t now)
 		block_rooms_trim(f->rooms);
 }
 
-/* The flight that a free thread takes next; NULL: none, for now. */
+/* The flight that a free thread should take next; NULL: none at present. */
 static struct flight *fetcher_pick(struct fetcher *f)
 {
 	struct flight *fl = share_next_demand(f);
@@ -84,7 +84,7 @@ static void *fetch_main(void *arg)
 	return NULL;
 }
 
-/* With the lock, released meanwhile. */
+/* Fail a reader whose deadline has passed. With the lock, which is released meanwhile. */
 static void fetcher_expire(struct fetcher *f, struct pending *p)
 {
 	struct error err = ERROR_INIT;
@@ -97,8 +97,8 @@ static void fetcher_expire(struct fetcher *f, struct pending *p)
 			"image %s: block %s: not there after %" PRId64 " ms",
 			p->dev->label, text,
 			(int64_t)(f->cfg.demand_timeout_ns / NS_PER_MS));
-	/* Bytes may be on their way into its buffer: then it ends after that,
-	 * and must not be found here again. */
+	/* When bytes are being copied into its buffer, it ends after that; take it off the
+	 * list, so that it is not found here again. */
 	TAILQ_REMOVE(&f->deadlines, p, by_deadline);
 	p->has_expired = true;
 	pending_fail(f, p, -ETIMEDOUT, &err);
@@ -218,7 +218,7 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 	if (!f->cfg.width)
 		f->cfg.width = WIDTH;
 	atomic_store(&f->last_read_ns, clock_now_ns());
-	/* A quarter of the threads waits for readers, whatever bulk there is. */
+	/* Keep a quarter of the threads free for readers, however much bulk there is. */
 	f->max_bulk =
 		cfg->threads == 1 ? 1 : cfg->threads - (cfg->threads + 3) / 4;
 	fetcher_init(f);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two images that share a block share its flight, which goes to one registry: that of
- * the image which asked first.  When that one hangs, or has no place left, whoever
- * waits with the other image (a *guest* of the transfer) goes to his own registry.
- * No image can keep another from its blocks.
+ * Two images that share a block share its flight, which goes to the registry of the image that
+ * requested it first. When that registry hangs or has no free place, the pieces of the other
+ * image (*guests* of the transfer) are fetched from that image's own registry. So no image can
+ * keep another from its blocks.
  */
 #include "blockstore/fetcher.h"
 #include "common/clock.h"
 
-/* Takes the piece off `from`.  False when memory is short: it waits on. */
+/* Move the piece from the flight `from` to one of its own device. False when memory is
+ * short: it goes on waiting. */
 static bool take_guest(struct fetcher *f, struct flight *from,
 		       struct block_wait *p)
 {
@@ -32,7 +33,7 @@ static bool take_guest(struct fetcher *f, struct flight *from,
 	return true;
 }
 
-/* True when guests are left. */
+/* Move the flight's guests to their own devices; true when some are left. */
 static bool take_guests(struct fetcher *f, struct transfer *t,
 			struct flight *fl)
 {
@@ -43,7 +44,7 @@ static bool take_guests(struct fetcher *f, struct transfer *t,
 		next = TAILQ_NEXT(p, link);
 		if (p->owner->dev == t->dev)
 			continue;
-		/* With its data here, it is nearly done. */
+		/* When the data is here already, the wait is nearly over. */
 		if (!transfer_hangs(t) || fl->data || !take_guest(f, fl, p))
 			is_left = true;
 	}

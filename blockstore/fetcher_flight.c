@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks under way, and who waits for them. */
+/* Blocks that are being fetched, and the readers that wait for them. */
 #include <string.h>
 #include <time.h>
 
@@ -9,7 +9,7 @@
 #include "common/clock.h"
 #include "common/cond.h"
 
-/* A registry that is well has sent something by then. */
+/* Time after which a healthy registry has sent something. */
 #define HANGS_NS NS_PER_S
 
 void device_failed(struct device *dev, const struct error *err)
@@ -43,7 +43,7 @@ void detour_watch(struct fetcher *f)
 	(void)pthread_cond_signal(&f->timer);
 }
 
-/* Seeded: a map may name digests of nothing. */
+/* Keyed hash, since a map may name any digests. */
 struct flight **flight_bucket(struct fetcher *f, const struct block *b)
 {
 	uint64_t h = hash_seeded(&f->seed, b->digest.b, sizeof(b->digest.b));
@@ -66,7 +66,8 @@ struct flight *flight_find(struct fetcher *f, const struct block *b)
 	return fl;
 }
 
-/* The one that a read through `dev` joins: its device's own, or one that gets on. */
+/* The flight that a read through `dev` joins: one of its own device, or one whose transfer
+ * does not hang. */
 static struct flight *find_joinable(struct fetcher *f, const struct device *dev,
 				    const struct block *b)
 {
@@ -110,7 +111,7 @@ void flight_drop(struct fetcher *f, struct flight *fl)
 	free(fl);
 }
 
-/* Is its neighbour in the queue of the same range? */
+/* Does its neighbour in the queue have the same range number? */
 static bool is_together(const struct flight *fl, const struct flight *other)
 {
 	return fl->range && other && other->range == fl->range;
@@ -177,8 +178,8 @@ int flight_join(struct fetcher *f, struct device *dev, struct block_wait *p,
 		if (!fl->transfer)
 			flight_enqueue(f, fl, false);
 	}
-	/* Also when it was begun for a reader: what is left of his window gives
-	 * way to others. */
+	/* Also for a transfer that began for a reader: the rest of its window gives way to
+	 * others until it is awaited again. */
 	if (priority == SOURCE_DEMAND && fl->transfer && !fl->data)
 		pace_await(fl->transfer, true);
 	p->flight = fl;
@@ -186,7 +187,7 @@ int flight_join(struct fetcher *f, struct device *dev, struct block_wait *p,
 	if (fl->dev != dev) {
 		if (fl->transfer)
 			detour_watch(f);
-		else /* by that one it may begin, perhaps */
+		else /* perhaps the flight may begin through this piece's device */
 			(void)pthread_cond_signal(&f->work);
 	}
 	return 0;
@@ -227,14 +228,14 @@ void pending_add(struct fetcher *f, struct pending *p)
 	if (p->dev->n_waits++ == 0)
 		p->dev->waits_since_ns = now;
 	p->deadline_ns = now + f->cfg.demand_timeout_ns;
-	/* All have the same time to live, so the tail is the place; only two
-	 * threads that raced for the lock may be a moment out of order. */
+	/* All deadlines are equally far away, so the tail is the right place; only threads
+	 * that raced for the lock may be slightly out of order. */
 	TAILQ_INSERT_TAIL(&f->deadlines, p, by_deadline);
 	if (TAILQ_FIRST(&f->deadlines) == p)
 		(void)pthread_cond_signal(&f->timer);
 }
 
-/* The read is over: tell its owner.  Releases. */
+/* The read is over: call its owner. Releases. */
 static void pending_end(struct fetcher *f, struct pending *p)
 {
 	struct device *dev = p->dev;
@@ -262,7 +263,7 @@ static void piece_detach(struct fetcher *f, struct block_wait *p)
 	p->owner->n_left--;
 	if (!p->owner->read)
 		TAILQ_INSERT_TAIL(&p->owner->done, p, link);
-	/* No reader waits for this flight, and it is not read ahead either. */
+	/* Nothing needs this queued flight any more. */
 	if (!fl->transfer && TAILQ_EMPTY(&fl->pieces) && !fl->ahead) {
 		flight_dequeue(f, fl);
 		flight_drop(f, fl);
@@ -284,7 +285,7 @@ void pending_fail(struct fetcher *f, struct pending *p, int rc,
 		p->err = *err;
 	}
 	pending_detach(f, p);
-	/* Its buffer is being written: who does that ends it. */
+	/* Its buffer is being written: the writing thread ends it. */
 	if (p->n_copying == 0)
 		pending_end(f, p);
 }
@@ -296,7 +297,7 @@ void pending_copied(struct fetcher *f, struct pending *p)
 		pending_end(f, p);
 }
 
-/* A piece that was taken is copied.  Releases when it was the last one. */
+/* A taken piece was copied. Releases when it was the last one. */
 static void piece_done(struct fetcher *f, struct block_wait *p)
 {
 	p->owner->n_left--;
@@ -324,7 +325,7 @@ int64_t flight_deadline(const struct flight *fl)
 	return last;
 }
 
-/* Take the readers' pieces off the flight. */
+/* Take the pieces of readers off the flight. */
 static void take_reads(struct flight *fl, struct piece_list *taken)
 {
 	struct block_wait *p = TAILQ_FIRST(&fl->pieces), *next;
@@ -377,7 +378,7 @@ bool flight_deliver(struct fetcher *f, struct flight *fl, const uint8_t *data)
 
 		TAILQ_REMOVE(&taken, p, link);
 		owner->n_copying--;
-		if (owner->rc < 0) { /* failed meanwhile */
+		if (owner->rc < 0) { /* failed while it was copied */
 			owner->n_left--;
 			if (owner->n_copying == 0)
 				pending_end(f, owner);
@@ -404,7 +405,7 @@ void flight_end_early(struct fetcher *f, struct flight *fl)
 		(void)pthread_cond_wait(&f->copied, &f->lock);
 }
 
-/* End the wait of a piece, off its flight, that only wanted the block kept. */
+/* End a piece that only wanted the block in the cache and is off its flight. */
 static void piece_kept(struct block_wait *p, int rc, const struct error *err)
 {
 	struct pending *owner = p->owner;
@@ -433,7 +434,7 @@ void flight_kept(struct flight *fl, int rc, const struct error *err)
 	}
 }
 
-/* Take the pieces that wait through `dev` off the flight. */
+/* Take the pieces that wait through `dev` off the flight, to fail them. */
 static void take_failed(struct flight *fl, const struct device *dev, int rc,
 			const struct error *err, struct piece_list *taken)
 {
@@ -455,7 +456,7 @@ static void take_failed(struct flight *fl, const struct device *dev, int rc,
 			owner->rc = rc;
 			owner->err = *err;
 		}
-		/* As if it were being copied: nobody else ends it. */
+		/* Counted as being copied, so that nobody else ends the reader. */
 		owner->n_copying++;
 		TAILQ_INSERT_TAIL(taken, p, link);
 	}
@@ -469,8 +470,8 @@ void flight_fail(struct fetcher *f, struct flight *fl, int rc,
 
 	TAILQ_INIT(&taken);
 	take_failed(fl, fl->dev, rc, err, &taken);
-	/* Before anybody is told: who reads again after a failure must not
-	 * meet the same one. */
+	/* Free the flight before waiters are told: a reader that tries again must not meet
+	 * the failed flight. */
 	if (TAILQ_EMPTY(&fl->pieces)) {
 		flight_drop(f, fl);
 	} else {

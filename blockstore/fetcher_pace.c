@@ -1,37 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which transfers give way to which.  The order of the queues decides who begins
- * first; this decides who gets the link when several have begun.
+ * Decides which running transfers give way to which; the order of the queues only decides which
+ * transfer begins first.
  *
- * Bulk goes on while the request of a reader is on its way, so that the link is
- * not idle, and waits as soon as its answer comes, until the reader has his
- * block.  What nobody waits for in the rest of a reader's window is bulk too.
+ * Bulk goes on while a reader's request is on its way to the registry, so that the link is not
+ * idle, and pauses as soon as the answer comes, until the reader has its block. The rest of a
+ * reader's window counts as bulk once no reader waits for it.
  *
- * And how many requests of bulk a device has at once.  Where many nodes share the
- * link of a registry, each more connection of each of them takes from the others,
- * until none gets what keeps it going: a connection that has a packet or two on its
- * way loses them, and then waits for seconds.  So there are more only while blocks
- * come fast, and fewer whenever they come slowly.
+ * Also decides how many bulk requests a device has at once. When many nodes share a registry's
+ * link, each additional connection takes from the others, until none has enough packets on their
+ * way to recover from losses, and waits for seconds. So the number grows only while blocks come
+ * fast, and falls when they come slowly.
  */
 #include "blockstore/fetcher_pace.h"
 #include "blockstore/fetcher_share.h"
 #include "common/clock.h"
 #include "common/cond.h"
 
-/* Without a byte for so long, those who are more urgent do not use the link. */
+/* After so long without a byte, more urgent transfers are not using the link. */
 #define MOMENT_NS (50 * NS_PER_MS)
 #define WAIT_NS NS_PER_S
-/* Bytes a second of a transfer.  A request that begins with so many leaves room for
- * another with each block ... */
+/* Bytes a second of a transfer. A request that begins at this speed allows one more request
+ * for each block ... */
 #define SWIFT (256u << 10)
-/* ... and one that goes on with so many, for one each WIDEN_NS; with fewer, there are
- * half as many.  Slowly up and fast down: so that nodes come to have as many as each
- * other, whoever had more at first. */
+/* ... and one that continues at this speed one more each WIDEN_NS; a slower one halves their
+ * number. As the number grows slowly and falls fast, nodes approach equal numbers. */
 #define FAIR (64u << 10)
 #define JUDGE_NS NS_PER_S
 #define WIDEN_NS NS_PER_S
 #define NARROW_NS (4 * NS_PER_S)
-/* Fewer bytes than that may all have lain in a buffer. */
+/* Fewer bytes say nothing about speed: they may all have lain in a buffer. */
 #define RATE_BYTES (512u << 10)
 
 static void fetcher_pace_note(atomic_int_fast64_t *until)
@@ -99,11 +97,11 @@ static void fetcher_pace_wait(struct pace *p)
 		(void)cond_wait_until(&f->way, &f->lock, now + MOMENT_NS);
 	(void)pthread_mutex_unlock(&f->lock);
 	t->waited_ns += now - begin;
-	/* Time spent giving way does not count as hanging. */
+	/* Time spent giving way must not count as hanging. */
 	atomic_store(&t->moved_ns, now);
 }
 
-/* False when it was so already. */
+/* Set the flag; false when it had this value already. */
 static bool set_awaited(struct transfer *t, bool is_awaited)
 {
 	if (atomic_exchange(&t->is_awaited, is_awaited) == is_awaited)
@@ -143,12 +141,12 @@ void pace_await(struct transfer *t, bool is_awaited)
 	if (atomic_exchange(&t->is_moving, false) &&
 	    atomic_fetch_sub(&f->n_moving, 1) == 1)
 		(void)pthread_cond_broadcast(&f->way);
-	/* A demand flight that had to wait for its device's share may begin. */
+	/* A demand flight that waited for its device's share of threads may begin now. */
 	if (!TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]))
 		(void)pthread_cond_signal(&f->work);
 }
 
-/* More than are used would not be used either. */
+/* Allow one more request, if all allowed ones are in use: else it would have no effect. */
 static void fetcher_pace_widen(struct device *dev)
 {
 	unsigned int width = atomic_load(&dev->width);
@@ -157,8 +155,8 @@ static void fetcher_pace_widen(struct device *dev)
 		atomic_store(&dev->width, width + 1);
 }
 
-/* Transfers that began while there were more places are under way still, so the width is not
- * narrowed again at once. */
+/* Halve the number of requests. Those begun before still run, so it is not halved again for
+ * a while. */
 static void fetcher_pace_narrow(struct device *dev, int64_t now)
 {
 	unsigned int width = atomic_load(&dev->width);
@@ -177,8 +175,8 @@ static bool is_at_least(const struct transfer *t, int64_t ns, uint64_t rate)
 	return t->bytes * (uint64_t)NS_PER_S >= (uint64_t)ns * rate;
 }
 
-/* Note the device's rate. A transfer that readers wait for is left out, since
- * it has only what the others leave it. */
+/* Update the device's rate. A transfer that readers wait for is left out, since it only gets
+ * what the others leave. */
 static void note_rate(const struct transfer *t, int64_t ns)
 {
 	uint64_t rate, was = atomic_load(&t->dev->rate);
@@ -204,13 +202,13 @@ void pace_brought(struct transfer *t, uint32_t bytes)
 	t->bytes += bytes;
 	if (t->priority == SOURCE_DEMAND)
 		return;
-	/* From the first byte on: before, it may be the registry that thinks. */
+	/* Count time from the first byte on: before that, the registry may be preparing the
+	 * answer. */
 	if (t->first_ns)
 		ns = now - t->first_ns - t->waited_ns;
 	note_rate(t, ns);
 	if (ns < JUDGE_NS) {
-		/* Where all is fast again, what is short ends before it is
-		 * judged. */
+		/* When everything is fast again, short transfers end before they are judged. */
 		if (t->bytes >= SWIFT)
 			atomic_store(&dev->is_slow, false);
 		if (!t->is_judged && is_at_least(t, ns, SWIFT))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fetch threads by host and image; the figures are in docs/decisions/0006. */
+/* Shares fetch threads among hosts and images; docs/decisions/0006 explains the numbers. */
 #include "blockstore/fetcher_share.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "common/clock.h"
 #include "common/registry_host.h"
 
-/* Without a byte for so long, what somebody else waits for the place of hangs. */
+/* A transfer without a byte for so long counts as hanging, if others wait for its thread. */
 #define HANG_NS (3 * NS_PER_S)
 #define HANGS_FOR_NS (30 * NS_PER_S)
 
@@ -70,13 +70,13 @@ static bool host_hangs(const struct fetch_host *h, int64_t now)
 	       atomic_load(&h->moved_ns) <= h->hangs_until - HANGS_FOR_NS;
 }
 
-/* A thread that only a host which has none may take. */
+/* Number of threads reserved for hosts that have none. */
 static unsigned int kept_back(const struct fetcher *f)
 {
 	return f->cfg.threads > 1;
 }
 
-/* Transfers that readers wait for which the host may have. */
+/* Number of transfers awaited by readers that the host may have. */
 static unsigned int room_of(const struct fetcher *f, const struct fetch_host *h)
 {
 	unsigned int others = f->n_awaited - h->n_awaited;
@@ -97,13 +97,14 @@ bool share_may_begin(const struct fetcher *f, const struct device *dev)
 	if (h->n_awaited >= room)
 		return false;
 	left = room - (h->n_awaited - dev->n_awaited);
-	/* A host that is the only one is shared by halves.  Beside others it has
-	 * half itself: its images take more of that. */
+	/* Each image of the only host gets half of what is left. With several hosts, a host
+	 * has only half itself, so its images may take three quarters of that. */
 	return dev->n_awaited <
 	       (has_one_host(f) ? (left + 1) / 2 : left - left / 4);
 }
 
-/* For bulk it is three quarters, for there is less of it at a time. */
+/* May a device with `own` bulk transfers begin another? It may have three quarters of what
+ * others leave, as bulk has fewer threads. */
 static bool has_bulk_room(const struct fetcher *f, unsigned int own)
 {
 	unsigned int left = f->max_bulk - (f->n_bulk - own);
@@ -123,7 +124,7 @@ bool share_may_begin_bulk(const struct fetcher *f, const struct device *dev)
 	       (has_one_host(f) || has_bulk_room(f, h->n_bulk));
 }
 
-/* The least is first. */
+/* Rank of a device among those waiting for a thread: the lowest goes first. */
 static uint64_t rank_of(const struct device *dev, int64_t now)
 {
 	return (uint64_t)host_hangs(dev->host, now) << 63 |
@@ -154,7 +155,7 @@ struct flight *share_next_demand(struct fetcher *f)
 	return best;
 }
 
-/* Transfers, not stopped yet, of the device, or with NULL of the host. */
+/* Number of running transfers, not yet stopped, of the device, or with NULL of the host. */
 static unsigned int fetcher_share_count(const struct fetcher *f,
 					const struct fetch_host *h,
 					const struct device *dev,
@@ -185,7 +186,7 @@ static bool host_is_silent(const struct fetch_host *h, int64_t now)
 	return now - atomic_load(&h->moved_ns) >= HANG_NS;
 }
 
-/* Do readers of another device wait for a thread; of another host? */
+/* Do readers of another device wait for a thread? `*ret_host`: also of another host? */
 static bool keeps_waiting(const struct fetcher *f, const struct device *dev,
 			  bool *ret_host)
 {
@@ -206,7 +207,7 @@ static bool keeps_waiting(const struct fetcher *f, const struct device *dev,
 
 void share_look(struct fetcher *f, int64_t now)
 {
-	/* With a thread free, readers wait for nothing but their own share. */
+	/* When a thread is free, readers wait for nothing but their own share. */
 	for (unsigned int i = 0; f->n_idle == 0 && i < f->n_threads; i++) {
 		struct transfer *t = &f->threads[i].transfer;
 		struct fetch_host *h;
@@ -217,18 +218,17 @@ void share_look(struct fetcher *f, int64_t now)
 			continue;
 		t->dev->hangs_until = now + HANGS_FOR_NS;
 		h = t->dev->host;
-		/* An image of a host may be slow where its other images are
-		 * not. */
+		/* An image of a host may be slow while its other images are not. */
 		if (!other_host || !host_is_silent(h, now))
 			continue;
 		h->hangs_until = now + HANGS_FOR_NS;
-		/* The transfer that is left finds out when the host answers;
-		 * blocks that the others were to bring are queued again. */
+		/* A single transfer stays, to notice when the host answers again; blocks of
+		 * the stopped ones are queued again. */
 		if (fetcher_share_count(f, h, NULL, true) > 1)
 			atomic_store(&t->stop, true);
 	}
 	f->look_ns = TAILQ_EMPTY(&f->queue[SOURCE_DEMAND]) ? 0 : now + NS_PER_S;
-	/* Devices that hung then may not hang now: have an idle thread look. */
+	/* Devices that hung before may work now: wake an idle thread to try. */
 	if (f->look_ns && f->n_idle)
 		(void)pthread_cond_signal(&f->work);
 }

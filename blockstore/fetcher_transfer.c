@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests to a source: the wanted block first, then the blocks behind it in
- * the pack, so that the next misses are already under way. Each block goes to
- * its waiters as soon as it is verified.
+ * Performs requests to a source: the wanted block first, then the blocks behind it in the pack,
+ * so that the next misses are already on their way. Each block goes to its waiters as soon as it
+ * is verified.
  */
 #include <errno.h>
 
@@ -12,11 +12,12 @@
 #include "blockstore/span_map.h"
 #include "common/clock.h"
 
-#define SKIP_MAX 64 /* entries stored elsewhere that a range may pass over */
-/* A range unpacks to so many times window_max at most, beyond its first block: a source
- * may unpack what it brings sooner than we take it. */
+#define SKIP_MAX 64 /* entries stored elsewhere that a range may skip */
+/* A range unpacks to at most so many times window_max, not counting its first block: a
+ * source may unpack faster than the cache takes it. */
 #define UNPACKED_TIMES 8
-/* How long until a further request brings its first block, at best, behind what is under way. */
+/* Shortest time in which another request could bring its first block behind the running
+ * ones. */
 #define CUT_NS (30 * NS_PER_MS)
 
 static void fetcher_transfer_add(struct transfer *t, struct flight *fl)
@@ -50,8 +51,8 @@ static bool is_inside(const struct transfer *t, const struct block *b,
 }
 
 /*
- * Add the flight of a block that lies right behind the range, or a new one when
- * it may come along unasked.  False when the range ends here.
+ * Add the flight of a block that lies right behind the range, or make one if it may be fetched
+ * along. False when the range ends here.
  */
 static bool add_next(struct fetcher *f, struct transfer *t, size_t index,
 		     const struct block *b, uint64_t bytes, uint32_t window)
@@ -59,11 +60,11 @@ static bool add_next(struct fetcher *f, struct transfer *t, size_t index,
 	struct flight *fl = flight_find(f, b);
 
 	if (fl) {
-		/* Asked for: such ranges may be as long as any. */
+		/* A flight that is waited for may extend the range up to window_max. */
 		if (fl->transfer || bytes > f->cfg.window_max)
 			return false;
 		flight_dequeue(f, fl);
-		/* The same content may be known from another place. */
+		/* The flight may have been queued for another place with the same content. */
 		fl->dev = t->dev;
 		fl->index = index;
 		fl->b = *b;
@@ -80,7 +81,7 @@ static bool add_next(struct fetcher *f, struct transfer *t, size_t index,
 	return true;
 }
 
-/* Returns the entry after the last one that the range covers. */
+/* Extend the range behind its last block. Returns the entry behind the range. */
 static size_t fetcher_transfer_extend(struct fetcher *f, struct transfer *t,
 				      uint32_t window)
 {
@@ -99,8 +100,8 @@ static size_t fetcher_transfer_extend(struct fetcher *f, struct transfer *t,
 			covered = i + 1;
 			continue;
 		}
-		/* Deduplicated blocks lie elsewhere; what follows them often
-		 * goes on where this range ends. */
+		/* Deduplicated blocks lie elsewhere; the blocks after them often continue
+		 * the range. */
 		if (b.pack != t->blocks[0].pack || b.poff != end) {
 			skipped++;
 			continue;
@@ -115,7 +116,7 @@ static size_t fetcher_transfer_extend(struct fetcher *f, struct transfer *t,
 	return covered;
 }
 
-/* Take the rest of its range from the queue. */
+/* Take the other flights with the same range number from the queue. */
 static void take_range(struct fetcher *f, struct transfer *t,
 		       struct flight *next)
 {
@@ -134,9 +135,9 @@ static void take_range(struct fetcher *f, struct transfer *t,
 	}
 }
 
-/* The bytes before his own that a reader may be made to wait for.  Where the link bounds requests,
- * all other bulk gives way to them, so they come no later than another request would bring his.
- * Where each request has a bound of its own, he waits for as long as a range may take. */
+/* Bytes that may come before a reader's block without a new request. Where the link is the
+ * limit, all other bulk gives way, so these bytes come no later than a new request would bring
+ * the block. Where each request has a limit of its own, the reader waits for one window. */
 static uint64_t worth_waiting(const struct transfer *t)
 {
 	uint64_t one = pace_bytes(t->dev, CUT_NS);
@@ -145,8 +146,8 @@ static uint64_t worth_waiting(const struct transfer *t)
 	return all > t->f->cfg.window ? all : t->f->cfg.window;
 }
 
-/* Must this transfer stop, because a reader would wait for its bulk, or because
- * its device is going? */
+/* Must the transfer stop? It must when a reader would wait long for the bulk in it, or when
+ * its device is being freed. */
 static bool must_cut(const struct transfer *t)
 {
 	struct fetcher *f = t->f;
@@ -170,7 +171,7 @@ static bool must_cut(const struct transfer *t)
 	return false;
 }
 
-/* Does a reader wait for what is left? */
+/* Does a reader wait for a flight that is not delivered yet? */
 static bool is_awaited(const struct transfer *t)
 {
 	for (size_t i = t->next; atomic_load(&t->is_awaited) && i < t->n; i++)
@@ -190,7 +191,7 @@ void transfers_stop(struct fetcher *f, const struct device *dev)
 	}
 }
 
-/* Takes block `index` of the transfer. */
+/* Receives block `index` of the transfer. */
 static int transfer_put(struct block_sink *sink, size_t index, const void *data,
 			struct error *err)
 {
@@ -204,23 +205,22 @@ static int transfer_put(struct block_sink *sink, size_t index, const void *data,
 	(void)pthread_mutex_lock(&f->lock);
 	(void)flight_deliver(f, fl, data);
 	why = fl->priority;
-	/* Readers that come now get the data from here, and do not wait for the
-	 * disk. */
+	/* Readers that come now copy the data from here, without waiting for the disk. */
 	fl->data = data;
-	/* The bytes are counted before the cache has the block: who finds it there finds
-	 * it counted. */
+	/* Count the bytes before the block is in the cache, so that a caller who finds the
+	 * block there finds it counted. */
 	t->dev->fetched_bytes += t->blocks[index].csize;
 	(void)pthread_mutex_unlock(&f->lock);
 	rc = cache_put(f->cfg.cache, &t->blocks[index], data, why, &put_err);
 	(void)pthread_mutex_lock(&f->lock);
 	flight_end_early(f, fl);
-	/* Readers may have come since: the flight stands for the block until
-	 * the cache answers for it. */
+	/* Readers may have joined since: the flight serves them until the block is in the
+	 * cache. */
 	(void)flight_deliver(f, fl, data);
 	flight_kept(fl, rc, &put_err);
 	flight_drop(f, fl);
 	t->next = index + 1;
-	/* Not every source tells. */
+	/* Note progress here too, as not every source reports it. */
 	atomic_store(&t->moved_ns, clock_now_ns());
 	atomic_store(&t->dev->host->moved_ns, clock_now_ns());
 	pace_brought(t, t->blocks[index].csize);
@@ -231,8 +231,7 @@ static int transfer_put(struct block_sink *sink, size_t index, const void *data,
 	return rc;
 }
 
-/* Queue again the blocks that a transfer did not bring before it ended.
- * Releases. */
+/* Queue again the blocks that a transfer did not bring. Releases. */
 static void requeue_rest(struct fetcher *f, struct transfer *t)
 {
 	for (size_t i = t->n; i-- > t->next;) {
@@ -248,24 +247,24 @@ static void requeue_rest(struct fetcher *f, struct transfer *t)
 	}
 }
 
-/* Is it worth asking once more for what did not come? */
+/* Should the block be requested again after this failure? */
 static bool may_retry(struct flight *fl, int rc, int64_t deadline_ns)
 {
 	switch (rc) {
 	case -EBADMSG:
 	case -ENOMEM:
-		/* Somebody on the way may have spoilt it; or others took the
-		 * memory just now. */
+		/* A proxy on the way may have damaged it; or memory was short only for a
+		 * moment. */
 		return ++fl->wrong < FLIGHT_ATTEMPTS &&
 		       !TAILQ_EMPTY(&fl->pieces);
 	case -ETIMEDOUT:
-		/* The transfer had the time of the readers who waited when it
-		 * began; readers with later deadlines joined since. */
+		/* The transfer used the deadline of the readers that waited when it began;
+		 * readers with later deadlines have joined since. */
 		return flight_deadline(fl) >
 		       (deadline_ns ? deadline_ns : clock_now_ns());
 	default:
-		/* Bulk gives up after a few attempts, whatever the reason: a
-		 * reader who joined it asks once more, with time of his own. */
+		/* Bulk gives up after a few attempts, whatever the reason; for a reader that
+		 * has joined it, try again within the reader's own time. */
 		return !deadline_ns && flight_deadline(fl) > clock_now_ns();
 	}
 }
@@ -295,8 +294,8 @@ static void fail_current(struct fetcher *f, struct transfer *t, int rc,
 	flight_fail(f, fl, rc, err);
 }
 
-/* When the last of the readers who wait now gives up.  If none is left it may
- * take as long as one who came now. */
+/* Latest deadline of the readers that wait now; when none is left, that of a reader that
+ * would come now. */
 static int64_t deadline_of(const struct transfer *t)
 {
 	int64_t last = 0;
@@ -344,7 +343,7 @@ static void transfer_read(struct fetcher *f, struct transfer *t)
 	dev->n_urgent -= !bulk;
 }
 
-/* Choose the range around the flight and fetch it. */
+/* Choose the range around the flight, and fetch it. */
 static void fetch_around(struct fetcher *f, struct transfer *t, bool ahead)
 {
 	struct flight *fl = t->flights[0];
@@ -392,7 +391,7 @@ void transfer_run(struct fetcher *f, struct transfer *t, struct flight *fl)
 		transfer_read(f, t);
 	} else if (cache_has(f->cfg.cache, &fl->b.digest) &&
 		   flight_deliver(f, fl, NULL)) {
-		/* The block came with another flight since it was asked for. */
+		/* The block arrived by another flight after this one was queued. */
 		flight_kept(fl, 0, NULL);
 		flight_drop(f, fl);
 	} else {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which bytes of which file lie where in a virtual data device.  The device itself
- * knows nothing of files: what reads metadata images implements this, and a recorder
- * or a hot list asks it.
+ * Maps bytes of a virtual data device to files. The device itself knows nothing of files: the
+ * reader of metadata images implements this interface, and recorder and hot list use it.
  */
 #ifndef BOOTSEER_BLOCKSTORE_FILE_MAP_H
 #define BOOTSEER_BLOCKSTORE_FILE_MAP_H
@@ -12,14 +11,14 @@
 #include "common/error.h"
 
 #define FILE_MAP_PATH_MAX \
-	4095u /* bytes of a path; a file with a longer one is not in it */
+	4095u /* bytes of a path; files with longer ones are left out */
 
-/* Bytes of the device. */
+/* A range of bytes of the device. */
 struct device_span {
 	uint64_t voff, len;
 };
 
-/* Bytes of one file that lie together in the device. */
+/* Bytes of one file that lie contiguous in the device. */
 struct file_range {
 	const char *path;  /* borrowed until `each` returns */
 	uint64_t file_off; /* in the file */
@@ -29,16 +28,15 @@ struct file_range {
 
 typedef int file_range_fn(void *arg, const struct file_range *r);
 
-/* Where the files of one image lie in its device.  Any thread. */
+/* The places of one image's files in its device. Any thread. */
 struct file_map;
 struct file_map_ops {
-	/* The files that have bytes in [voff, voff + len) of the device, in
-	 * device order: one call of `each` a file range, which ends the walk
-	 * by returning non-zero. */
+	/* Find the files with bytes in [voff, voff + len) of the device, in device order:
+	 * `each` is called for each file range, and ends the walk by returning non-zero. */
 	int (*at)(struct file_map *m, uint64_t voff, uint64_t len,
 		  file_range_fn *each, void *arg, struct error *err);
-	/* Where bytes [off, off + len) of a regular file lie; -ENOENT: no such
-	 * file.  What lies beyond its end is left out. */
+	/* Find where bytes [off, off + len) of a regular file lie; -ENOENT: no such file.
+	 * Bytes beyond its end are left out. */
 	int (*of)(struct file_map *m, const char *path, uint64_t off,
 		  uint64_t len, file_range_fn *each, void *arg,
 		  struct error *err);

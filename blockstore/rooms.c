@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory of blocks, used again: the last that was given back is the next that is taken,
- * so that few are in use and those are in the processor's cache. */
+/* Buffers for blocks that are reused: the one given back last is taken next, so that few are
+ * in use and these are in the processor's cache. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -8,13 +8,13 @@
 
 #define KEPT_MAX 8u
 
-/* At the start of one that nobody uses. */
+/* Link at the start of an unused buffer. */
 struct free_room {
 	struct free_room *next;
 };
 
 struct block_rooms {
-	pthread_mutex_t lock; /* both below */
+	pthread_mutex_t lock; /* protects both members below */
 	struct free_room *first;
 	unsigned int n_free;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The filter above which all bytes are known to be right: it cuts the stored
- * bytes into blocks as they arrive, unpacks each, compares its SHA-256 and only
- * then passes it on.  One block is in memory at a time, unpacked only while it is passed on.
+ * The filter behind which all bytes are verified: it cuts the stored bytes into blocks as they
+ * arrive, unpacks each block, compares its SHA-256, and then passes it on. Only one block is in
+ * memory at a time, unpacked only while it is passed on.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,11 +14,11 @@ struct verify_sink {
 	struct source_sink base;
 	struct block_sink *next;
 	const struct block_req *req;
-	size_t index; /* block being collected */
-	uint64_t pos; /* next byte of the object */
+	size_t index; /* the block that is being collected */
+	uint64_t pos; /* offset of the next byte in the pack */
 	uint64_t end;
 	uint32_t filled; /* bytes in `stored` */
-	/* A block cut by piece borders is put together here; NULL: none was. */
+	/* Buffer to join a block that arrives in several pieces; NULL: not needed yet. */
 	uint8_t *stored;
 };
 
@@ -52,7 +52,7 @@ static int pass_on(struct verify_sink *v, const uint8_t *stored,
 	return rc;
 }
 
-/* The next `n` bytes of a block that does not come in one piece. */
+/* Take the next `n` bytes of a block that arrives in several pieces. */
 static int put_together(struct verify_sink *v, const uint8_t *p, uint32_t n,
 			struct error *err)
 {
