@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Codec of calls and lines (docs/formats/control.md); no I/O. */
+/* Formats and parses calls and lines (docs/formats/control.md); no I/O. */
 #include "net/control.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Flags of every parse: a key twice could mean two things to two readers. */
+/* For every parse: readers could disagree about a key that stands twice. */
 #define PARSE_FLAGS JSON_REJECT_DUPLICATES
 
 #define CALLS "/v1/"
@@ -105,7 +105,7 @@ static int append_json(const char *data, size_t len, void *arg)
 	return buf_append(arg, data, len) < 0 ? -1 : 0;
 }
 
-/* Append `root` (taken) as one line that is at most `max` long. */
+/* Append `root` (freed here) as one line of at most `max` bytes. */
 static int format_line(json_t *root, size_t max, struct buf *ret,
 		       struct error *err)
 {
@@ -172,7 +172,7 @@ int control_call_format(const char *method, json_t *params, struct buf *ret,
 	return 0;
 }
 
-/* The number of the header that `line` is; false: it is another one. */
+/* Parse `line` as a Content-Length header; false: it is another header. */
 static bool parse_content_length(const char *line, const char *end,
 				 uint64_t *ret)
 {

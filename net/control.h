@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Calls of the control socket, by HTTP, and the lines of `env socket`: docs/formats/control.md.
- * Both directions, no I/O.
+ * The messages of the control socket, by HTTP, and the lines of `env socket`:
+ * docs/formats/control.md. Formats and parses requests and answers; no I/O.
  */
 #ifndef BOOTSEER_NET_CONTROL_H
 #define BOOTSEER_NET_CONTROL_H
@@ -16,24 +16,25 @@
 #define CONTROL_REPLY_MAX (16u << 20)
 #define CONTROL_HEAD_MAX 16384u /* bytes of an answer's head */
 
-/* The cure where two programs of a node do not understand each other. */
+/* Advice for users when two programs of a node do not understand each other. */
 #define CONTROL_ONE_RELEASE "the programs of one node must be of one release"
 
 /* A parsed call of the control socket. */
 struct control_request {
-	json_t *root;       /* owns the two below, but a call's method */
+	/* owns `method` and `params`; except the method of control_call_parse() */
+	json_t *root;
 	const char *method; /* "image.mount" */
 	json_t *params;     /* an object */
 };
 
-/* A line without its end.  -EINVAL, -EPROTONOSUPPORT (another version). */
+/* Parse a line without its end. -EINVAL, -EPROTONOSUPPORT (another version). */
 int control_request_parse(const char *line, size_t len,
 			  struct control_request *ret,
 			  struct error *err) MUST_CHECK;
 void control_request_fini(struct control_request *r);
 
-/* Parse a call by HTTP; `path` is borrowed until the request is done with. -EPROTONOSUPPORT: the
- * path is not this version's; -EINVAL. */
+/* Parse a call by HTTP; `path` must live as long as the request. -EPROTONOSUPPORT: the path
+ * is of another version; -EINVAL. */
 int control_call_parse(const char *path, const char *body, size_t len,
 		       struct control_request *ret,
 		       struct error *err) MUST_CHECK;
@@ -50,7 +51,8 @@ struct control_answer {
 	size_t head_len, body_len; /* bytes: the body follows the head */
 };
 
-/* 1; 0: more bytes have to come; -EPROTO: what `text` begins with is none of a bootseer. */
+/* Parse an answer: 1; 0: more bytes must come; -EPROTO: `text` does not begin with an answer
+ * of a BootSeer program. */
 int control_answer_parse(const char *text, size_t len,
 			 struct control_answer *ret,
 			 struct error *err) MUST_CHECK;
@@ -66,7 +68,7 @@ int control_reply_format(json_t *result, struct buf *ret,
 int control_error_format(const struct error *why, struct buf *ret,
 			 struct error *err) MUST_CHECK;
 
-/* Parse a reply: the result, owned by the caller; or what the other side
+/* Parse a reply: returns the result, which the caller owns, or the error that the server
  * reported, as -errno and message. */
 int control_reply_parse(const char *line, size_t len, json_t **ret,
 			struct error *err) MUST_CHECK;

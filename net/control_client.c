@@ -18,16 +18,18 @@
 #define PAUSE_MS 20 /* between attempts to connect: grows */
 #define PAUSE_MAX_MS 500
 #define DAY_MS (24u * 3600 * 1000)
-#define REPEATS_MAX 8 /* of a call whose connection is closed each time */
+/* repeats of one call whose connection is closed each time */
+#define REPEATS_MAX 8
 
-/* Without a patience of the caller's: control_client_config.wait_ms. */
+/* Used when the caller gives no patience: waits for control_client_config.wait_ms. */
 struct plain_patience {
 	struct control_patience patience;
-	int64_t since_ms; /* 0: it listens */
+	/* since when the server does not listen; 0: it listens */
+	int64_t since_ms;
 	uint32_t wait_ms;
 };
 
-/* How often a call looks whether it is wanted. */
+/* Interval at which a waiting call checks c->is_gone. */
 #define LOOK_MS 200
 
 struct control_client {
@@ -38,7 +40,7 @@ struct control_client {
 	struct control_patience *patience; /* or NULL */
 	struct buf in;
 	bool broken; /* a call was cut short: replies no longer match */
-	const atomic_bool *is_gone; /* NULL: nobody leaves */
+	const atomic_bool *is_gone; /* ends calls early; NULL: nothing does */
 };
 
 static int no_answer(const struct control_client *c, struct error *err)
@@ -48,8 +50,8 @@ static int no_answer(const struct control_client *c, struct error *err)
 			 c->cfg.server, c->cfg.timeout_ms);
 }
 
-/* Connect once. A server that listens but accepts nobody has a full queue, and
- * this waits for as long as a call may. */
+/* Connect once. When a server listens but does not accept, its queue is full, and this waits
+ * for as long as a call may. */
 static int connect_once(struct control_client *c, struct error *err)
 {
 	/* Without a time limit, "for ever" is a day. */
@@ -81,7 +83,8 @@ static void pause_ms(uint32_t ms)
 	(void)nanosleep(&t, NULL);
 }
 
-/* Until the server listens, as long as the client's patience lasts. */
+/* Connect, and try again while the server does not listen, as long as the client's patience
+ * lasts. */
 static int connect_patiently(struct control_client *c, struct error *err)
 {
 	uint32_t pause = PAUSE_MS, left;
@@ -296,8 +299,8 @@ static bool is_repeatable(const struct control_client *c, const char *method)
 	return !c->cfg.is_repeatable || c->cfg.is_repeatable(method);
 }
 
-/* The connection was closed in a call: the server is being started again.  0: there
- * is another one. */
+/* The connection was closed during a call, as when the server restarts: connect again. 0:
+ * connected. */
 static int control_client_reconnect(struct control_client *c)
 {
 	struct error ignored = ERROR_INIT;

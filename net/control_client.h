@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The other end of a control server: blocking, one call at a time.  A client belongs
- * to one thread.
+ * A client of a control server: blocking, one call at a time. Only one thread may use a client.
  */
 #ifndef BOOTSEER_NET_CONTROL_CLIENT_H
 #define BOOTSEER_NET_CONTROL_CLIENT_H
@@ -17,50 +16,50 @@
 struct control_client;
 
 /*
- * How long a server that is being started again is waited for: one that does not
- * listen when a client is opened, or that closes the connection during a call which
- * may be made twice.
+ * How long to wait for a restarting server: for one that does not listen when a client is
+ * opened, or that closes the connection during a call that may be repeated.
  */
 struct control_patience {
-	/* The server does not listen, for `why`. Returns for how many more ms
-	 * to try; called again after each attempt, and 0 gives up. */
+	/* Called after each failed attempt to connect, with its reason `why`. Returns the ms
+	 * for which to go on trying; 0 gives up. */
 	uint32_t (*left_ms)(struct control_patience *p,
 			    const struct error *why);
-	/* The server listens. */
+	/* Called when the server listens. */
 	void (*is_there)(struct control_patience *p);
 };
 
 struct control_client_config {
 	const char *path;
 	const char *server;  /* kept; its name, for messages: "bootseerd" */
-	uint32_t timeout_ms; /* of one call; 0 is none */
-	/* Borrowed until the client is closed; NULL: wait for `wait_ms` each time
-	 * that it does not listen. */
+	uint32_t timeout_ms; /* limit of one call; 0: none */
+	/* Borrowed until the client is closed; NULL: wait for `wait_ms` each time the server
+	 * does not listen. */
 	struct control_patience *patience;
 	uint32_t wait_ms;
-	/* May this call be made twice?  NULL: each may. */
+	/* May this call be sent twice? NULL: every call may. */
 	bool (*is_repeatable)(const char *method);
 };
 
-/* -ENOENT or -ECONNREFUSED: the server does not run, the message says so.
- * -ETIMEDOUT: it takes no connection, for as long as a call may last. */
+/* -ENOENT or -ECONNREFUSED: the server does not run, and the message says so. -ETIMEDOUT: it
+ * did not accept the connection within the limit of a call. */
 int control_client_open(const struct control_client_config *cfg,
 			struct control_client **ret,
 			struct error *err) MUST_CHECK;
 void control_client_close(struct control_client *c); /* NULL is allowed */
 
-/* Calls end with -ECANCELED within a moment after `*is_gone` became true; borrowed
- * until the client is closed.  NULL: nobody leaves. */
+/* Have calls end with -ECANCELED soon after `*is_gone` became true; borrowed until the
+ * client is closed. NULL: never. */
 void control_client_heed(struct control_client *c, const atomic_bool *is_gone);
 
-/* `params`, borrowed, may be NULL; `*ret` is the caller's.  A failure is the
- * server's, or of the connection: -ETIMEDOUT, -ECONNRESET; then -ENOTCONN. */
+/* Make a call. `params`, borrowed, may be NULL; the caller owns `*ret`. Fails with the
+ * server's error, or with one of the connection: -ETIMEDOUT, -ECONNRESET; later calls then get
+ * -ENOTCONN. */
 int control_client_call(struct control_client *c, const char *method,
 			json_t *params, json_t **ret,
 			struct error *err) MUST_CHECK;
 
-/* Append the text that is at `path`, got by GET, or, when it is a call, by a POST without
- * parameters.  -EIO: the status is not 200; the text is in the message, too. */
+/* Append the text at `path`, fetched by GET or, if it is a call, by a POST without
+ * parameters. -EIO: the status is not 200; the message has the text too. */
 int control_client_read(struct control_client *c, const char *path,
 			bool is_call, struct buf *ret,
 			struct error *err) MUST_CHECK;

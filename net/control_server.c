@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Each request is at work on a pool, or waits for its lane.  A peer that leaves meanwhile is
- * seen at once: a call that still waits is forgotten, unless it has to be done for nobody too;
- * one at work is told that nobody will hear its answer.
+ * Each request runs on a pool, or waits in its lane. When a peer disconnects, a call that still
+ * waits is dropped, unless it must run in any case; a running call is told that its answer will
+ * not be read.
  */
 #include "net/control_server.h"
 
@@ -19,7 +19,8 @@
 #define TYPE_JSON "application/json"
 #define TYPE_FIGURES "text/plain; version=0.0.4; charset=utf-8"
 #define FIGURES_MAX (1u << 20)
-#define HURRY_NS (5 * NS_PER_S) /* of everybody */
+/* limit for each step of a request on a socket that is open to everybody */
+#define HURRY_NS (5 * NS_PER_S)
 #define FIGURES_NS (30 * NS_PER_S)
 #define ROOT_NS (300 * NS_PER_S) /* a loaded machine is slow */
 #define ROOT_IDLE_NS (3600 * NS_PER_S)
@@ -35,23 +36,24 @@ struct control_server {
 	bool stopped;
 };
 
-/* A request that is not answered yet. */
+/* A request that has not been answered yet. */
 struct control_work {
 	struct work work;
 	struct lane_turn turn;
 	struct control_server *server;
-	struct httpd_request *request; /* its user is this */
+	/* `request->user` points to this struct */
+	struct httpd_request *request;
 	struct control_call call;
 	struct buf reply;
-	int rc; /* of answer() */
+	int rc; /* result of answer() */
 	char owner[OWNER_MAX];
-	bool at_work; /* a pool has it */
+	bool at_work; /* it runs on a pool */
 };
 
 /* ------------------------------------------------------------------- answers --- */
 
-/* Methods fail with an errno, and the server itself with a status of HTTP: each has the first of
- * the other that stands beside it here. */
+/* Pairs of errno and HTTP status. To convert in either direction, the first pair that
+ * matches counts. */
 static const struct {
 	int code, status;
 } statuses[] = {
@@ -114,7 +116,7 @@ static void leave_lane(struct control_work *w, bool is_answered)
 			    clock_now_ns());
 }
 
-/* Send the answer and forget the call; the peer may have left. */
+/* Send the answer and free the call; the peer may have disconnected. */
 static void control_answer(struct control_work *w, int status)
 {
 	struct httpd_reply r = { .status = status,
@@ -178,7 +180,7 @@ static void control_on_turn(struct lane_turn *t)
 	control_submit(container_of(t, struct control_work, turn));
 }
 
-/* The call is for another kind of thread. */
+/* answer() returned CONTROL_LATER: queue the call for another kind of thread. */
 static void control_submit_later(struct control_work *w)
 {
 	int rc = 0;
@@ -276,7 +278,7 @@ static void control_on_request(void *arg, struct httpd_request *r)
 	control_submit(w);
 }
 
-/* A call that is at work comes to its own end, which is soon. */
+/* The peer disconnected. A call that runs on a pool is left to end by itself, which is soon. */
 static void control_on_gone(void *arg, struct httpd_request *r)
 {
 	struct control_work *w = r->user;
@@ -298,7 +300,8 @@ static const struct httpd_handler handler = {
 	.error = control_on_error,
 };
 
-/* Requests of one owner leave half of the places to others, and all of root's are one. */
+/* Limit of places that one owner's requests may hold: half; all requests of root count as
+ * one owner's. */
 static size_t places_of(const struct control_server_config *cfg)
 {
 	if (cfg->listen)

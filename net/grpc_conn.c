@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * gRPC over an nghttp2 session; docs/formats/grpc.md says what is accepted and
- * why the session's own checks of HTTP are off.
+ * gRPC over an nghttp2 session; docs/formats/grpc.md says what is accepted, and why the
+ * session's own checks of HTTP are off.
  *
- * A call belongs to its stream and, from `start` to grpc_call_finish(), to its
- * service; the one that leaves last frees it.
+ * A call is used by its stream and, from `start` to grpc_call_finish(), by its service;
+ * whichever ends last frees it.
  */
 #include "net/grpc_conn.h"
 
@@ -13,11 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A burst of cancelled calls is no attack on a local socket of root. */
+/* Root's own clients may cancel many calls at once, so the protection against floods of
+ * resets is practically off. */
 #define RESET_BURST 1000000
-#define HEADER_MAX 4096 /* bytes of a header's value that are looked at */
-/* Frames that wait to be sent.  A peer that keeps to its streams makes fewer; nghttp2
- * bounds answers to PING and SETTINGS, and not those to what is refused. */
+#define HEADER_MAX 4096 /* longest value of a header that is read */
+/* Frames that may wait to be sent. A correct peer causes fewer; nghttp2 limits answers to
+ * PING and SETTINGS, but not those to refused requests. */
 #define BEHIND_FRAMES (8 * GRPC_STREAMS_MAX)
 
 struct grpc_call {
@@ -25,7 +26,7 @@ struct grpc_call {
 	struct grpc_call *prev, *next; /* the connection's list */
 	int32_t stream_id;
 	bool with_service;
-	bool finished;  /* the reply is complete but for sending */
+	bool finished;  /* the reply is complete, though not all sent */
 	bool responded; /* the headers were submitted */
 	bool expired;
 	bool is_post, is_grpc; /* of the request's headers */
@@ -101,7 +102,7 @@ static nghttp2_nv grpc_conn_header(const char *name, const char *value)
 			     .valuelen = strlen(value) };
 }
 
-/* grpc-status and, when there is one, grpc-message.  Returns how many. */
+/* Make the headers grpc-status and, if there is a text, grpc-message. Returns their number. */
 static size_t status_headers(struct grpc_call *c, char number[12],
 			     struct buf *text, nghttp2_nv out[2])
 {
@@ -148,7 +149,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t stream_id,
 	size_t n = call_take_bytes(c, out, len);
 
 	if (n == 0 && !c->finished) {
-		/* The service may send, or finish, from within. */
+		/* The drained callback may send more, or finish the call. */
 		call_drained(c);
 		n = call_take_bytes(c, out, len);
 	}
@@ -162,7 +163,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t stream_id,
 	return n > 0 ? (ssize_t)n : NGHTTP2_ERR_DEFERRED;
 }
 
-/* Headers of a reply that has messages, or that is only an error. */
+/* Submit the headers of a reply with messages, or of one that is only an error. */
 static int grpc_conn_respond(struct grpc_call *c)
 {
 	nghttp2_data_provider data = { .source.ptr = c,
@@ -182,7 +183,7 @@ static int grpc_conn_respond(struct grpc_call *c)
 				       n == 2 ? &data : NULL);
 }
 
-/* The connection's memory is short: the stream ends without an answer. */
+/* Memory is short: end the stream without an answer. */
 static void grpc_conn_reset(struct grpc_call *c)
 {
 	(void)nghttp2_submit_rst_stream(c->conn->session, NGHTTP2_FLAG_NONE,
@@ -198,7 +199,8 @@ static void grpc_conn_push(struct grpc_call *c)
 	else
 		rc = nghttp2_session_resume_data(c->conn->session,
 						 c->stream_id);
-	/* Data that is not deferred needs no resuming. */
+	/* Invalid argument: the stream's data was not deferred, so there is nothing to
+	 * resume. */
 	if (rc != 0 && rc != NGHTTP2_ERR_INVALID_ARGUMENT)
 		grpc_conn_reset(c);
 	grpc_conn_wake(c->conn);
@@ -410,7 +412,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame,
 	return 0;
 }
 
-/* A reply that ended before the request did: stop the peer's sending. */
+/* The reply ended before the request did: have the peer stop sending. */
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame,
 			 void *arg)
 {
@@ -491,7 +493,8 @@ void grpc_conn_free(struct grpc_conn *conn)
 {
 	if (!conn)
 		return;
-	/* nghttp2 tells of no stream that is open when a session ends. */
+	/* nghttp2 does not report open streams when a session ends, so detach their calls
+	 * here. */
 	while (conn->calls)
 		call_detach(conn->calls);
 	nghttp2_session_del(conn->session);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The server's end of one gRPC connection, without I/O: bytes in, calls out,
- * replies in, bytes out.  One thread.
+ * The server's side of one gRPC connection, without I/O: takes bytes and gives calls, takes
+ * replies and gives bytes. For one thread.
  */
 #ifndef BOOTSEER_NET_GRPC_CONN_H
 #define BOOTSEER_NET_GRPC_CONN_H
@@ -18,7 +18,7 @@ struct grpc_conn;
 struct grpc_call;
 
 #define GRPC_REQUEST_MAX ((size_t)1 << 20) /* bytes of a request's message */
-#define GRPC_STREAMS_MAX 128               /* calls under way a connection */
+#define GRPC_STREAMS_MAX 128               /* open calls of a connection */
 
 /* A method that a service offers. A table of these ends with path NULL. */
 struct grpc_method {
@@ -31,17 +31,16 @@ struct grpc_method {
 	void (*start)(struct grpc_call *c, void *arg);
 };
 
-/* Callbacks and methods that a connection is given by its owner. */
+/* Methods and callbacks of a connection's owner. */
 struct grpc_conn_ops {
 	const struct grpc_method *methods;
 	void *arg; /* for `start` */
 
-	/* There is something to send that was not there before.  Not called
-	 * from within grpc_conn_receive(). */
+	/* Called when new bytes can be sent; not from within grpc_conn_receive(). */
 	void (*wake)(void *owner);
 
-	/* May be NULL.  The deadline of a call that came: the owner calls
-	 * grpc_conn_expire() when `timeout_ns` from now is over. */
+	/* Called with the deadline of a new call: the owner must call grpc_conn_expire() in
+	 * `timeout_ns`. May be NULL. */
 	void (*deadline)(void *owner, int64_t timeout_ns);
 	/* Monotonic clock in nanoseconds. */
 	int64_t (*clock)(void);
@@ -50,29 +49,28 @@ struct grpc_conn_ops {
 int grpc_conn_new(const struct grpc_conn_ops *ops, void *owner,
 		  struct grpc_conn **ret, struct error *err) MUST_CHECK;
 
-/* Calls that are still with their service go on without a connection. */
+/* Free the connection. Calls that a service still has go on without it. */
 void grpc_conn_free(struct grpc_conn *c);
 
 /* Take bytes of the peer.  A failure means: close the connection. */
 int grpc_conn_receive(struct grpc_conn *c, const uint8_t *data, size_t len,
 		      struct error *err) MUST_CHECK;
 
-/* Append up to about `max` bytes for the peer; none when there is nothing. */
+/* Append up to about `max` bytes to send to the peer; nothing if none are waiting. */
 int grpc_conn_send(struct grpc_conn *c, struct buf *out, size_t max,
 		   struct error *err) MUST_CHECK;
 
-/* False: both ends are finished, close it. */
+/* False: both sides have ended, so close the connection. */
 bool grpc_conn_is_alive(struct grpc_conn *c);
 
-/* The peer makes us answer, and takes no answers: nothing more is to be read of it
- * until it has taken some. */
+/* The peer causes answers but does not read them: read nothing more from it until it has. */
 bool grpc_conn_is_behind(const struct grpc_conn *c);
 
 /* Ask the peer to start no further calls here. */
 void grpc_conn_drain(struct grpc_conn *c);
 
-/* Answer calls whose deadline is over with DEADLINE_EXCEEDED.  Returns the time
- * until the next one in nanoseconds, or -1. */
+/* Answer expired calls with DEADLINE_EXCEEDED. Returns the time in nanoseconds until the
+ * next deadline, or -1. */
 int64_t grpc_conn_expire(struct grpc_conn *c);
 
 /* ---- for the service ---- */
@@ -80,18 +78,19 @@ int64_t grpc_conn_expire(struct grpc_conn *c);
 /* The request's message; borrowed, valid until grpc_call_finish(). */
 const uint8_t *grpc_call_request(const struct grpc_call *c, size_t *ret_len);
 
-/* Send a message of the reply.  A failure ends the call: the service goes on to
- * grpc_call_finish().  Does nothing when nobody listens any more. */
+/* Send a message of the reply. After a failure the service must still call
+ * grpc_call_finish(). Does nothing when the call was cancelled. */
 int grpc_call_send(struct grpc_call *c, const void *data,
 		   size_t len) MUST_CHECK;
 
-/* Nobody waits for the answer any more: reset, disconnected or expired. */
+/* Was the call reset, its connection closed, or its deadline passed? Then nobody waits for
+ * the answer. */
 bool grpc_call_is_cancelled(const struct grpc_call *c);
 
-/* When the peer waits no more, by the connection's clock; 0: it did not say. */
+/* Deadline of the call by the connection's clock; 0: none was given. */
 int64_t grpc_call_deadline(const struct grpc_call *c);
 
-/* Call `fn` once: when the peer has taken what was sent, or is gone. */
+/* Have `fn` called once, when all sent bytes were passed on or the connection is gone. */
 void grpc_call_when_drained(struct grpc_call *c,
 			    void (*fn)(struct grpc_call *c, void *arg),
 			    void *arg);

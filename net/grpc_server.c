@@ -22,7 +22,7 @@ struct connection {
 	struct loop_timer timer; /* the next deadline of a call */
 	struct loop_call flush;  /* posted while `flush_posted` */
 	bool flush_posted;
-	bool closed;      /* waits for the posted flush to be freed */
+	bool closed;      /* closed; freed by the posted flush */
 	int64_t timer_at; /* 0: not running */
 	struct buf out;
 	size_t out_off;
@@ -35,7 +35,8 @@ struct grpc_server {
 	struct listener listener;
 	struct connection *connections;
 	size_t n_connections;
-	char *path; /* to remove; NULL when adopted */
+	/* path of the socket to remove at the end; NULL for an adopted socket */
+	char *path;
 };
 
 /* ---- connections ---- */
@@ -69,7 +70,7 @@ static void connection_close(struct connection *c)
 		connection_free(c);
 }
 
-/* The socket takes nothing now. */
+/* Wait until the socket takes bytes again. */
 static int wait_for_room(struct connection *c)
 {
 	bool is_behind = grpc_conn_is_behind(c->grpc);
@@ -78,7 +79,7 @@ static int wait_for_room(struct connection *c)
 			      LOOP_WRITE | (is_behind ? 0u : LOOP_READ));
 }
 
-/* Send what there is.  False: the connection is gone. */
+/* Send waiting bytes. False: the connection was closed. */
 static bool connection_flush(struct connection *c)
 {
 	struct error err = ERROR_INIT;

@@ -14,14 +14,14 @@ int grpc_server_new(struct loop *loop, const struct grpc_method *methods,
 		    void *arg, struct grpc_server **ret,
 		    struct error *err) MUST_CHECK;
 
-/* Ends all connections; calls that a service still has go on without. */
+/* End all connections; calls that a service still has go on without one. */
 void grpc_server_free(struct grpc_server *s);
 DEFINE_AUTO(grpc_server)
 
 /*
- * Accept on the socket `path`, which appears when connections are taken and
- * replaces a socket that another process left.  EADDRINUSE: a process serves it.
- * Only root and this process's own user are served.
+ * Accept on the socket `path`. It appears once connections are accepted, and replaces a socket
+ * that another process left. EADDRINUSE: a process serves it. Only root and this process's own
+ * user may connect.
  */
 int grpc_server_listen(struct grpc_server *s, const char *path,
 		       struct error *err) MUST_CHECK;

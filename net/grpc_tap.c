@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Frames of HTTP/2 (RFC 9113, section 4 and 6).  Every block of headers goes through the
- * decompressor, whose state it changes; of the rest only data of streams that call the
- * method is kept.  More calls at a time than GRPC_TAP_STREAMS, and longer messages, pass
- * unread.
+ * Follows frames of HTTP/2 (RFC 9113, sections 4 and 6). Every header block must go through the
+ * decompressor, whose state it changes; otherwise only data of streams that call the method is
+ * kept. Messages are skipped when more than GRPC_TAP_STREAMS calls are open, or when they are
+ * too long.
  */
 #include "net/grpc_tap.h"
 
@@ -41,14 +41,14 @@ struct grpc_tap {
 	nghttp2_hd_inflater *inflater;
 	struct tapped_call calls[GRPC_TAP_STREAMS];
 
-	size_t n_preface; /* bytes of it that came */
+	size_t n_preface; /* bytes of the preface received */
 	uint8_t head[FRAME_HEAD_SIZE];
 	size_t n_head;
-	/* The frame whose head is whole: */
-	size_t left; /* bytes of its payload that are to come */
+	/* The frame whose head is complete: */
+	size_t left; /* bytes of its payload still to come */
 	uint8_t type, flags;
 	uint32_t stream;
-	struct buf payload; /* of a frame that is looked at */
+	struct buf payload; /* kept only for frames that are used */
 	struct buf block;   /* of headers, over CONTINUATION frames */
 	uint32_t block_stream;
 	bool block_ends_stream;
@@ -98,7 +98,7 @@ static struct tapped_call *find_call(struct grpc_tap *t, uint32_t stream)
 	return NULL;
 }
 
-/* The client says no more, or has said all of it. */
+/* The client has ended or reset the stream: pass on its message if that is complete. */
 static void finish_call(struct grpc_tap *t, struct tapped_call *c)
 {
 	if (grpc_message_check_end(&c->message, NULL) == 0)
@@ -110,7 +110,7 @@ static void finish_call(struct grpc_tap *t, struct tapped_call *c)
 
 /* ------------------------------------------------------------------- headers --- */
 
-/* Decompress a whole block; is it a call of the method? */
+/* Decompress a complete header block; `*ret`: it is a call of the method. */
 static int read_block(struct grpc_tap *t, bool *ret, struct error *err)
 {
 	const uint8_t *in = (const uint8_t *)t->block.data;
@@ -167,7 +167,7 @@ static int end_block(struct grpc_tap *t, struct error *err)
 	return 0;
 }
 
-/* Cuts padding and priority off a payload. */
+/* Cut padding and priority off a payload. */
 static int strip_payload(const struct grpc_tap *t, const uint8_t **data,
 			 size_t *len, struct error *err)
 {
@@ -223,8 +223,8 @@ static int add_data(struct grpc_tap *t, const uint8_t *data, size_t len,
 	rc = strip_payload(t, &data, &len, err);
 	if (rc < 0)
 		return rc;
-	/* The server refuses such a message, too.  It need not wait for the stream's end,
-	 * where that comes in a frame of its own. */
+	/* The server refuses such a message too. A complete message is passed on here, since
+	 * the stream's end may come later, in a separate frame. */
 	if (grpc_message_feed(&c->message, data, len, GRPC_TAP_MESSAGE_MAX,
 			      NULL) < 0)
 		end_call(c);
@@ -277,7 +277,7 @@ static int begin_frame(struct grpc_tap *t, struct error *err)
 	return t->left == 0 ? end_frame(t, err) : 0;
 }
 
-/* Parse the next part of the stream; returns how many of the bytes that took. */
+/* Parse the next part of the stream; returns the number of bytes consumed. */
 static size_t take_some(struct grpc_tap *t, const uint8_t *data, size_t len,
 			int *rc, struct error *err)
 {

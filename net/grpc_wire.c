@@ -8,7 +8,7 @@
 #define TIMEOUT_MAX_S INT64_C(3155760000) /* 100 years */
 #define TIMEOUT_DIGITS_MAX 8
 
-/* Which failure a client should see.  What is not here is our own fault. */
+/* The status that a client sees for an errno. Codes not in the table are internal errors. */
 static const struct {
 	int code;
 	enum grpc_status status;

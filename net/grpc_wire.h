@@ -29,7 +29,7 @@ enum grpc_status {
 	GRPC_STATUS_UNAVAILABLE = 14,
 };
 
-/* The status that tells a client of a failure with this positive errno. */
+/* The status that reports a failure with this positive errno to the client. */
 enum grpc_status grpc_status_of_errno(int code);
 
 #define GRPC_PREFIX_SIZE 5
@@ -60,12 +60,11 @@ int grpc_message_feed(struct grpc_message *m, const uint8_t *data, size_t len,
 int grpc_message_check_end(const struct grpc_message *m,
 			   struct error *err) MUST_CHECK;
 
-/* "120994m" and its like, in nanoseconds; what is longer than 100 years is 100
- * years.  -EINVAL. */
+/* Parse a timeout such as "120994m" into nanoseconds, at most 100 years. -EINVAL. */
 int grpc_timeout_parse(const char *text, size_t len,
 		       int64_t *ret_ns) MUST_CHECK;
 
-/* Append the text with everything percent-encoded that a header cannot hold. */
+/* Append the text; bytes that a header cannot hold are percent-encoded. */
 int grpc_percent_encode(const char *text, struct buf *ret) MUST_CHECK;
 
 #endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests by libcurl; what its failures mean is in http_error.c.  Each request
- * borrows a connection from a stack: the last one used comes back first,
- * because it is open.
+ * Makes requests with libcurl; http_error.c explains its failures. Each request takes a
+ * connection from a stack: the last one used is taken first, as it is most likely still open.
  */
 #include "net/http.h"
 
@@ -27,7 +26,8 @@
 #define MAX_IDLE 8
 #define RETRY_AFTER_MAX_MS (UINT64_C(24) * 3600 * 1000)
 
-/* Connections of bulk have narrow windows: readers get others. */
+/* Bulk transfers narrow the window of a connection, so urgent requests use other
+ * connections. */
 enum conn_class { CONN_URGENT, CONN_BULK, N_CLASSES };
 
 struct http {
@@ -37,11 +37,11 @@ struct http {
 	pthread_mutex_t share_lock[CURL_LOCK_DATA_LAST];
 
 	pthread_mutex_t lock;              /* protects idle */
-	struct http_conn *idle[N_CLASSES]; /* last used first */
+	struct http_conn *idle[N_CLASSES]; /* most recently used first */
 	unsigned int n_idle[N_CLASSES];
 };
 
-/* A connection to be reused, and what it takes to use it. */
+/* A connection that can be reused, with its libcurl handles. */
 struct http_conn {
 	struct http_conn *next;
 	CURL *easy;
@@ -50,21 +50,25 @@ struct http_conn {
 	unsigned int dscp;
 };
 
-/* A request under way. */
+/* A request that is running. */
 struct exchange {
 	const struct http *client;
 	const struct http_request *req;
 	struct http_conn *conn;
 	struct http_response *r;
 	struct error *err;
-	int rc;         /* of a callback: wins over curl's reason */
-	bool stopped;   /* the sink has enough */
+	int rc;         /* error of a callback: takes precedence over curl's */
+	bool stopped;   /* the sink has all it wants */
 	uint64_t sent;  /* bytes of the body read for sending */
 	uint64_t moved; /* bytes in both directions at `moved_ns` */
 	int64_t moved_ns;
-	uint64_t window_moved; /* the same when the window began */
-	int64_t window_ns;     /* in which the least rate is to be kept */
-	int64_t sent_ns, answered_ns; /* the last byte; 0: not yet */
+	/* bytes in both directions when the window began */
+	uint64_t window_moved;
+	/* begin of the window in which least_rate is checked */
+	int64_t window_ns;
+	/* when the last byte of the request was sent, and the first of the answer came; 0:
+	 * not yet */
+	int64_t sent_ns, answered_ns;
 };
 
 /* --------------------------------------------------------------- response --- */
@@ -138,7 +142,7 @@ uint64_t http_retry_after_ms(const struct http_response *r)
 	return ms < RETRY_AFTER_MAX_MS ? ms : RETRY_AFTER_MAX_MS;
 }
 
-/* Each answer of a chain of redirects starts with a status line. */
+/* A status line begins an answer; a chain of redirects has several. */
 static void start_answer(struct exchange *x, const char *line, size_t len)
 {
 	const char *space = memchr(line, ' ', len);
@@ -249,7 +253,7 @@ static size_t on_send(char *data, size_t unit, size_t n, void *arg)
 	return len;
 }
 
-/* A redirect or a dead kept-alive connection: the body is sent again. */
+/* A redirect, or a kept connection that was closed: send the body again from its start. */
 static int on_seek(void *arg, curl_off_t off, int origin)
 {
 	struct exchange *x = arg;
@@ -265,7 +269,7 @@ static bool is_bulk(const struct http_request *req)
 	return req->pace && !req->pace->is_urgent;
 }
 
-/* Has it been too slow in the window that ends now? */
+/* Was the transfer below the least rate in the window that ends now? */
 static bool is_too_slow(struct exchange *x, uint64_t moved, int64_t now)
 {
 	const struct http_config *cfg = &x->client->cfg;
@@ -281,7 +285,7 @@ static bool is_too_slow(struct exchange *x, uint64_t moved, int64_t now)
 	return slow;
 }
 
-/* A server that only refuses is not heard of. */
+/* Note that the server made progress; answers 429 and 5xx do not count. */
 static void http_heard(const struct exchange *x, int64_t now)
 {
 	atomic_int_fast64_t *at = x->client->cfg.heard_ns;
@@ -356,8 +360,8 @@ static bool copy_text(char **ret, const char *text)
 	return *ret || !text;
 }
 
-/* The authorities that this machine trusts.  libcurl knows the file of the distribution that it
- * was built on, and programs of an image also run on other distributions. */
+/* Find the certificate authorities that this machine trusts. libcurl only knows the file of
+ * the distribution on which it was built, and this program also runs on others. */
 static const char *find_system_ca(void)
 {
 	static const char *const files[] = {
@@ -511,8 +515,8 @@ static void set_limits(CURL *h, const struct exchange *x)
 	(void)curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS,
 			       (long)cfg->connect_timeout_ms);
 	(void)curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
-	/* The thread that looks a name up ends by itself: to wait for it would be
-	 * to wait for DNS, whatever the deadline. */
+	/* Do not wait for libcurl's thread that looks up a name: that could take as long as
+	 * DNS does, whatever the deadline. */
 	(void)curl_easy_setopt(h, CURLOPT_QUICK_EXIT, 1L);
 	(void)curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L);
 	(void)curl_easy_setopt(h, CURLOPT_HTTP_VERSION,
@@ -536,8 +540,7 @@ static void set_limits(CURL *h, const struct exchange *x)
 	}
 }
 
-/* A handle has several sockets while a redirect is followed: the last one that
- * was opened brings the bytes. */
+/* A handle opens several sockets while it follows redirects: the last one brings the bytes. */
 static curl_socket_t on_open(void *arg, curlsocktype purpose,
 			     struct curl_sockaddr *to)
 {
@@ -607,8 +610,8 @@ static void set_method(CURL *h, struct exchange *x)
 	(void)curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, req->method);
 }
 
-/* The caller's headers; NULL when memory is short.  Waiting for "100 Continue"
- * is switched off: it costs a round trip, or a second at old servers. */
+/* The caller's headers; NULL when memory is short. "Expect: 100-continue" is switched off,
+ * since it costs a round trip, or a second with old servers. */
 static struct curl_slist *make_headers(const struct http_request *req)
 {
 	struct curl_slist *list = curl_slist_append(NULL, "Expect:");
@@ -624,8 +627,8 @@ static struct curl_slist *make_headers(const struct http_request *req)
 	return list;
 }
 
-/* Log in by Kerberos. The ticket cache says who we are; libcurl wants a name
- * all the same. */
+/* Log in by Kerberos. The ticket cache holds the identity; libcurl needs some user name
+ * nevertheless. */
 static void set_login(CURL *h, const struct http_request *req)
 {
 	if (!req->negotiates)
@@ -650,19 +653,19 @@ static int keep_url(CURL *h, struct http_response *r, struct error *err)
 		       : error_nomem(err);
 }
 
-/* Is the other side, or a proxy before it, there?  TLS, which takes more round trips, is
- * not asked for. */
+/* Is there a connection to the server or its proxy? The TLS handshake, which takes more
+ * round trips, need not be done. */
 static bool is_connected(CURL *h)
 {
 	curl_off_t connect_us = 0, ready_us = 0;
 
-	/* A connection that is used again has the second alone. */
+	/* A reused connection reports only the second time. */
 	(void)curl_easy_getinfo(h, CURLINFO_CONNECT_TIME_T, &connect_us);
 	(void)curl_easy_getinfo(h, CURLINFO_PRETRANSFER_TIME_T, &ready_us);
 	return connect_us || ready_us;
 }
 
-/* Has it had its time to come to a connection? */
+/* Has the request no connection after its reach_ms? */
 static bool is_out_of_reach(struct exchange *x, int64_t begun_ns)
 {
 	int64_t reach_ns = x->req->reach_ms * NS_PER_MS;
@@ -675,7 +678,7 @@ static bool is_out_of_reach(struct exchange *x, int64_t begun_ns)
 	return true;
 }
 
-/* curl_easy_perform(), but with an eye on x->req->pace. */
+/* As curl_easy_perform(), but also watches x->req->pace. */
 static CURLcode http_perform(struct exchange *x, int64_t begun_ns)
 {
 	bool is_watched = x->req->pace || x->req->reach_ms;
@@ -707,7 +710,7 @@ static CURLcode http_perform(struct exchange *x, int64_t begun_ns)
 	return rc == CURLM_OUT_OF_MEMORY ? CURLE_OUT_OF_MEMORY : code;
 }
 
-/* The part of a request's time in which it waited for the server. */
+/* Note how long the request took, and how long it waited for the server. */
 static void note_times(CURL *h, const struct exchange *x, int64_t begun_ns)
 {
 	int64_t now = clock_now_ns(), sent = begun_ns, answered = now;
@@ -716,7 +719,7 @@ static void note_times(CURL *h, const struct exchange *x, int64_t begun_ns)
 	if (curl_easy_getinfo(h, CURLINFO_PRETRANSFER_TIME_T, &ready_us) ==
 	    CURLE_OK)
 		sent += (int64_t)ready_us * 1000;
-	/* There was no connection. */
+	/* There was no connection, so no time of the server. */
 	if (!ready_us && !x->answered_ns)
 		sent = now;
 	if (x->sent_ns > sent)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An HTTP/1.1 client on libcurl: blocking, thread-safe, connections kept alive.
- * It knows nothing of what it carries; retries and credentials are the caller's.
+ * An HTTP/1.1 client on libcurl: blocking, thread-safe, with kept-alive connections. Retries and
+ * credentials are left to the caller.
  */
 #ifndef BOOTSEER_NET_HTTP_H
 #define BOOTSEER_NET_HTTP_H
@@ -20,47 +20,49 @@
 	(8u << 20) /* of http_response.body; a longer 2xx answer
 				       * is -EFBIG */
 #define HTTP_ERROR_BODY_MAX \
-	65536u                /* the same, of others: the rest is dropped */
-#define HTTP_REDIRECTS_MAX 10 /* as Go's clients */
+	65536u /* limit of other answers' bodies; the rest is dropped */
+#define HTTP_REDIRECTS_MAX 10 /* the same as Go's clients */
 #define HTTP_STOP_MS 50
 
 #define HTTP_CURE_PROXY "; behind a proxy, https_proxy"
 
-/* Cures that messages of failures name: ends of sentences with the options and
- * keys that decide. All are wanted, but for the last. */
+/* Advice in messages about failures: ends of sentences that name the options and keys to
+ * change. All are required, except `proxy`. */
 struct http_cures {
-	const char *plain;   /* to talk without TLS */
-	const char *tls;     /* to talk with it */
-	const char *ca;      /* to trust a certificate */
-	const char *ca_file; /* how the file of certificates is named */
-	const char *proxy;   /* behind a host that is out of reach; NULL: no
-			      * proxy is used, and none is spoken of */
+	const char *plain;   /* how to connect without TLS */
+	const char *tls;     /* how to connect with TLS */
+	const char *ca;      /* how to trust a certificate */
+	const char *ca_file; /* what the file of certificates is called */
+	/* what to do if a host is out of reach; NULL: no proxy is used or mentioned */
+	const char *proxy;
 };
 
 struct http_config {
-	const struct http_cures *cures; /* kept; NULL: those of registries */
-	const char *ca_file;            /* PEM; NULL: the system's */
-	const char *more_ca; /* PEM text, trusted beside those; or NULL */
-	bool is_unverified;  /* any certificate will do */
-	/* PEM, shown to servers that ask for one, read for each connection;
+	/* borrowed; NULL: those for registries */
+	const struct http_cures *cures;
+	const char *ca_file; /* PEM; NULL: the system's */
+	/* PEM text of more certificates to trust, or NULL */
+	const char *more_ca;
+	bool is_unverified; /* accept any certificate */
+	/* PEM files for servers that ask for a client certificate, read for each connection;
 	 * both or neither. */
 	const char *cert_file, *key_file;
 	bool allow_plain; /* http:// is allowed, also as a redirect's target */
-	bool stays;       /* a redirect is the answer: no other host is asked */
-	bool is_direct;   /* no proxy of the environment is used */
-	bool tells_referer; /* a host that a redirect leads to is told from where */
+	bool stays;       /* do not follow redirects: return them */
+	bool is_direct;   /* use no proxy from the environment */
+	/* send a Referer header when following a redirect */
+	bool tells_referer;
 	uint32_t connect_timeout_ms;
-	uint32_t stall_timeout_ms; /* no byte in or out for so long; seen once a
-	                            * second */
-	/* Bytes a second, over each stall_timeout_ms, below which a transfer
-	 * counts as one without a byte; 0 is none.  Bulk, which gives way of
-	 * its own (pace.h), may be slower. */
+	/* longest time without a byte in or out; checked once a second */
+	uint32_t stall_timeout_ms;
+	/* Bytes a second, measured over stall_timeout_ms, below which a transfer counts as
+	 * stalled; 0: none. Bulk that gives way (pace.h) may be slower. */
 	uint64_t least_rate;
 	unsigned int dscp;     /* of all packets; 0: the system's */
 	unsigned int max_idle; /* connections kept open between requests; 0 is
 	                        * 8 */
-	/* When (clock_now_ns()) bytes last went out, or came of an answer by which a
-	 * request gets on: neither 429 nor 5xx.  NULL: nobody asks. */
+	/* Set to clock_now_ns() when bytes were sent, or an answer other than 429 and 5xx
+	 * came. NULL: not wanted. */
 	atomic_int_fast64_t *heard_ns;
 };
 
@@ -68,19 +70,20 @@ struct http;
 
 int http_new(const struct http_config *cfg, struct http **ret,
 	     struct error *err) MUST_CHECK;
-void http_free(struct http *c); /* with no request under way */
+void http_free(struct http *c); /* no request may be running */
 DEFINE_AUTO(http)
 
 struct http_response {
 	long status;        /* of the last answer; 0: none came */
 	struct buf headers; /* "Name: value" strings, each with its NUL */
-	struct buf body;    /* what no sink took */
-	char *url;          /* where a redirect ended; NULL without one */
-	char *referer; /* what that host was told of where it came from; or NULL */
-	bool is_refused; /* the host is there, and nobody listens at the port */
-	/* How long the request took, and of that between its last byte, or the
-	 * connection where it has no body, and the first byte of the last answer: the
-	 * server's share.  What was sent may be in the kernel's buffers still. */
+	struct buf body;    /* the part that no sink took */
+	char *url;          /* final URL after redirects; NULL without one */
+	char *referer;      /* Referer header sent to the final host, or NULL */
+	/* the host answered, but nothing listens at the port */
+	bool is_refused;
+	/* How long the request took, and the server's share of it: from the request's last
+	 * byte (without a body: from the connection) to the first byte of the last answer. Sent
+	 * bytes may still have been in the kernel's buffers. */
 	int64_t took_ns, wait_ns;
 };
 
@@ -91,30 +94,30 @@ struct http_response {
 
 void http_response_fini(struct http_response *r);
 
-/* Value of a header, its name in any case; several of one name are joined by
- * ", " (RFC 9110, 5.3).  Caller owns; NULL if there is none. */
+/* Value of a header, whose name may be in any case; several of one name are joined by ", "
+ * (RFC 9110, 5.3). The caller owns it; NULL if there is none. */
 char *http_header(const struct http_response *r, const char *name) MUST_CHECK;
 
-/* The meaning of a status other than 2xx to a caller, and its cure ("; ..."). */
+/* The meaning for a caller of a status other than 2xx, with advice ("; ..."). */
 struct http_refusal {
 	long status;
 	int code; /* an errno */
 	const char *cure;
 };
 
-/* The one of `status` among `n`; -EIO's without a cure where there is none. */
+/* Find the entry of `status` among `n`; without one: EIO and no advice. */
 struct http_refusal http_refusal_of(const struct http_refusal *v, size_t n,
 				    long status);
 
-/* The date of a header ("Sun, 06 Nov 1994 08:49:37 GMT") in ms since 1970; -1: it is
- * none. */
+/* The date in a header ("Sun, 06 Nov 1994 08:49:37 GMT") in ms since 1970; -1: not a date. */
 int64_t http_date_ms(const char *text);
 
-/* How long the server wants to be left alone (Retry-After: seconds, or a date, which is
- * compared with the answer's own Date, as clocks differ), up to a day; 0: it does not say. */
+/* How long the server asks not to be sent requests (Retry-After: seconds, or a date, which
+ * is compared with the answer's own Date as clocks differ), at most a day; 0: it does not say. */
 uint64_t http_retry_after_ms(const struct http_response *r);
 
-#define HTTP_STOP 1 /* from a sink: this is enough, and no failure */
+/* returned by a sink that needs no more bytes; not a failure */
+#define HTTP_STOP 1
 
 /* Takes the body of a 2xx answer as it arrives; status and headers are in `r`.
  * Returns 0, HTTP_STOP or -errno, which http_do() then returns. */
@@ -135,25 +138,26 @@ struct http_request {
 	uint64_t body_off; /* byte of the file */
 	uint64_t body_len;
 
-	bool stays; /* a redirect is the answer: the body is for this host */
+	/* return a redirect instead of sending the body to another host */
+	bool stays;
 
-	struct http_sink *sink; /* NULL: http_response.body */
+	struct http_sink *sink; /* NULL: the body goes to http_response.body */
 	int64_t deadline_ns;    /* CLOCK_MONOTONIC; 0 is none */
-	uint32_t reach_ms;      /* -ETIMEDOUT unless there is a connection, of
-	                         * TCP alone, within so long; 0: config's bound */
-	struct pace *pace;      /* may be NULL; PACE_STOP is seen within
-	                          * HTTP_STOP_MS */
-	bool negotiates;        /* log in by SPNEGO, as this process's user of
-	                         * Kerberos; cookies are kept */
-	bool is_greedy;         /* takes what the link gives: its pace does no
-	                          * more than stop it */
+	/* -ETIMEDOUT if there is no TCP connection within so long; 0: the config's limit */
+	uint32_t reach_ms;
+	/* may be NULL; a PACE_STOP takes effect within HTTP_STOP_MS */
+	struct pace *pace;
+	/* log in by SPNEGO, with this process's Kerberos user; cookies are kept */
+	bool negotiates;
+	/* uses the link fully: its pace can only stop it */
+	bool is_greedy;
 
-	/* Bytes of the body sent so far; non-zero stops with -ECANCELED.
-	 * May be NULL. */
+	/* Called with the bytes of the body sent so far; a non-zero result stops the request
+	 * with -ECANCELED. May be NULL. */
 	int (*sent)(void *arg, uint64_t n);
 	void *sent_arg;
 
-	/* No byte came or went for so long; about once a second.  May be NULL. */
+	/* Called about once a second with the time since the last byte. May be NULL. */
 	void (*silent)(void *arg, int64_t ms);
 	void *silent_arg;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The causes of failed requests that people meet, and their cures.  The text of
- * libcurl or OpenSSL decides where one code has several causes; a text that is
- * worded otherwise in another version gets the general cure of its code.
+ * Maps failed requests to causes that users meet, with advice. Where one code of libcurl has
+ * several causes, the text of libcurl or OpenSSL decides; if another version words it
+ * differently, the general advice for the code is given.
  */
 #include "net/http_priv.h"
 
@@ -18,7 +18,7 @@ static const struct http_cures of_registries = {
 	.proxy = HTTP_CURE_PROXY,
 };
 
-/* The member of struct http_cures that mends a cause. */
+/* The member of struct http_cures that helps. */
 enum cure {
 	NO_CURE,
 	CURE_PLAIN,
@@ -33,17 +33,17 @@ enum cure {
 enum when {
 	WHEN_ALWAYS,
 	WHEN_PLAIN,  /* the URL is http:// */
-	WHEN_SILENT, /* the same, and not a line of an answer came */
+	WHEN_SILENT, /* the URL is http://, and no line of an answer came */
 };
 
-/* The first that fits; those of one code from special to general. */
+/* The first entry that fits is used, so special ones of a code stand before general ones. */
 static const struct {
 	CURLcode code;
 	enum when when;
-	const char *part; /* of libcurl's text; NULL: whatever it is */
+	const char *part; /* part of libcurl's text; NULL: any text */
 	int error;
 	const char *advice; /* NULL: none */
-	enum cure cure;     /* stands behind it */
+	enum cure cure;     /* appended to the advice */
 } causes[] = {
 	{ CURLE_COULDNT_RESOLVE_HOST, WHEN_ALWAYS, NULL, ECONNREFUSED,
 	  "check the name, and this machine's DNS", NO_CURE },
@@ -75,8 +75,8 @@ static const struct {
 	  "certificates in PEM are wanted of ", CURE_CA_FILE },
 	{ CURLE_SSL_CONNECT_ERROR, WHEN_ALWAYS, "wrong version", EPROTO,
 	  "it speaks no TLS: ", CURE_PLAIN },
-	/* Broken off, as a server with too much to do does: no word of TLS's
-	 * own came. */
+	/* The connection was broken off before any message of TLS, as an overloaded server
+	 * does. */
 	{ CURLE_SSL_CONNECT_ERROR, WHEN_ALWAYS, "SYSCALL", EIO,
 	  "if it speaks no TLS, ", CURE_PLAIN },
 	{ CURLE_SSL_CONNECT_ERROR, WHEN_ALWAYS, "reset by peer", EIO,
@@ -89,7 +89,7 @@ static const struct {
 	{ CURLE_SSL_CIPHER, WHEN_ALWAYS, NULL, EPROTO, NULL, NO_CURE },
 	{ CURLE_SSL_ISSUER_ERROR, WHEN_ALWAYS, NULL, EPROTO, "", CURE_CA },
 
-	/* A TLS server's answers to a request without TLS. */
+	/* Answers of a TLS server to a request without TLS. */
 	{ CURLE_UNSUPPORTED_PROTOCOL, WHEN_PLAIN, "HTTP/0.9", EPROTO,
 	  "if it speaks TLS, ", CURE_TLS },
 	{ CURLE_GOT_NOTHING, WHEN_SILENT, NULL, EIO, "if it speaks TLS, ",

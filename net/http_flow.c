@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The window that keeps the link busy without a queue is what arrives within a
- * round trip; what is allowed beyond that waits in a queue.  So the window is
- * set to what arrives within a round trip and QUEUE_US more.  As long as the
- * link is not busy this makes it grow, and when it is, the queue is as long as
- * was allowed, however many connections share it.
+ * Sets the receive window of a connection. The window that keeps a link busy without a queue is
+ * the amount that arrives in a round trip; anything more waits in a queue. So the window is set
+ * to the amount that arrives in a round trip plus QUEUE_US. While the link is not busy, this
+ * makes the window grow; when it is, the queue has the allowed length, however many connections
+ * share the link.
  *
- * On a long way that takes too many round trips: a queue is little of what a reader
- * waits there, and the windows are the kernel's.
+ * On long routes the kernel sets the windows: growing would take too many round trips there, and
+ * a queue is a small part of what a reader waits.
  */
 #include "net/http_flow.h"
 
@@ -22,10 +22,10 @@
 #define LONG_US 10000u
 #define INTERVAL_NS 10000000LL
 #define WINDOW_FIRST (64u << 10)
-#define WINDOW_MIN (12u << 10) /* fewer segments wait for delayed acks */
+#define WINDOW_MIN (12u << 10) /* fewer segments would wait for delayed acks */
 #define SEGMENTS_MIN 8u
 #define WINDOW_MAX (16u << 20)
-#define WINDOW_WAIT 1u /* the kernel's least, under a segment */
+#define WINDOW_WAIT 1u /* smallest the kernel allows, less than a segment */
 #define US_PER_S 1000000u
 
 static void set_clamp(struct http_flow *f, uint32_t clamp)
@@ -34,7 +34,7 @@ static void set_clamp(struct http_flow *f, uint32_t clamp)
 
 	if (clamp == f->clamp)
 		return;
-	/* Where it fails, bulk is less polite, and that is all. */
+	/* If it fails, bulk only takes more of the link. */
 	(void)setsockopt(f->fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &value,
 			 sizeof(value));
 	f->clamp = clamp;
@@ -58,7 +58,7 @@ static void http_flow_look(int fd, uint32_t *ret_rtt_us, uint32_t *ret_segment)
 uint32_t http_flow_window(uint64_t bytes, int64_t ns, uint32_t rtt_us)
 {
 	uint64_t rate = bytes * (uint64_t)NS_PER_S / (uint64_t)(ns ? ns : 1);
-	/* Grow by a quarter in an interval at least. */
+	/* Grow by at least a quarter in each interval. */
 	uint32_t queue_us = rtt_us / 4 > QUEUE_US ? rtt_us / 4 : QUEUE_US;
 	uint64_t window = rate * (rtt_us + queue_us) / US_PER_S;
 
@@ -67,8 +67,8 @@ uint32_t http_flow_window(uint64_t bytes, int64_t ns, uint32_t rtt_us)
 	return window > WINDOW_MAX ? WINDOW_MAX : (uint32_t)window;
 }
 
-/* Long enough to even out bursts: those of the network, which come once in a
- * round trip, and ours, when this thread had to wait for a CPU. */
+/* Adapt the window at intervals that are long enough to even out bursts: of the network,
+ * which come once in a round trip, and of this thread, which may have waited for a CPU. */
 static void http_flow_adapt(struct http_flow *f, int64_t now)
 {
 	int64_t ns = now - f->since_ns;
@@ -80,8 +80,8 @@ static void http_flow_adapt(struct http_flow *f, int64_t now)
 	if (ns < 2000LL * rtt_us)
 		return;
 	f->window = http_flow_window(f->bytes, ns, rtt_us);
-	/* Where segments are large (64 KiB within a machine) a window of less
-	 * than some of them waits for timers. */
+	/* With large segments (64 KiB within a machine) a window of few segments would wait
+	 * for timers. */
 	if (f->window / SEGMENTS_MIN < segment)
 		f->window = segment * SEGMENTS_MIN;
 	f->since_ns = now;
@@ -108,7 +108,7 @@ void http_flow_took(struct http_flow *f, size_t n, struct pace *pace)
 	if (!f->clamp) {
 		uint32_t rtt_us, segment;
 
-		/* The request and the handshake were measured. */
+		/* By now the kernel has measured the handshake and the request. */
 		http_flow_look(f->fd, &rtt_us, &segment);
 		f->is_long = rtt_us >= LONG_US;
 	}

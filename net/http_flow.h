@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The receive window of a connection, set so that bulk leaves room for others:
- * of http.c, which says what arrives.  Only a receiver can do this: a registry
- * does not know which of its answers are urgent.
+ * Sets the receive window of a connection so that bulk leaves room for other traffic; http.c
+ * reports what arrives. Only the receiver can do this, as a registry does not know which of its
+ * answers are urgent.
  */
 #ifndef BOOTSEER_NET_HTTP_FLOW_H
 #define BOOTSEER_NET_HTTP_FLOW_H
@@ -15,11 +15,12 @@
 
 /* Flow control of a connection; one thread at a time. */
 struct http_flow {
-	int fd;           /* -1: none yet */
-	uint32_t window;  /* bytes allowed in flight when not waiting */
-	uint32_t clamp;   /* bytes told to the kernel; 0: nothing yet */
-	bool is_long;     /* leave the window to the kernel */
-	int64_t since_ns; /* measuring since; 0: not yet */
+	int fd; /* -1: none yet */
+	/* bytes allowed in flight while it does not give way */
+	uint32_t window;
+	uint32_t clamp;   /* value given to the kernel; 0: none yet */
+	bool is_long;     /* long route: the kernel sets the window */
+	int64_t since_ns; /* begin of the measurement; 0: not measuring */
 	uint64_t bytes;   /* arrived since then */
 };
 
@@ -28,13 +29,13 @@ struct http_flow {
 		.fd = -1 \
 	}
 
-/* The connection is this socket. */
+/* Use this socket as the connection. */
 void http_flow_use(struct http_flow *f, int fd);
 
-/* The next bytes do not follow at once: measure anew when they come. */
+/* The next bytes will come after a pause: restart the measurement then. */
 void http_flow_pause(struct http_flow *f);
 
-/* `n` more bytes were taken from it.  Gives way when it must: blocks. */
+/* Note that `n` more bytes were taken from the connection. Blocks while it must give way. */
 void http_flow_took(struct http_flow *f, size_t n, struct pace *pace);
 
 /* Bytes to allow in flight, when `bytes` arrived in `ns` nanoseconds and a round

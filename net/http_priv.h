@@ -17,8 +17,8 @@
 int http_error(CURLcode code, const char *why, bool plain, bool answered,
 	       const struct http_cures *cures, struct error *err) MUST_CHECK;
 
-/* Prepare libcurl's TLS connections: a CURLOPT_SSL_CTX_FUNCTION; `arg` is PEM
- * that is trusted, too, or NULL. */
+/* Prepare libcurl's TLS connections, as a CURLOPT_SSL_CTX_FUNCTION; `arg` is PEM text of
+ * further trusted certificates, or NULL. */
 CURLcode http_tls_prepare(CURL *h, void *ssl_ctx, void *arg);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "net/http_priv.h"
 
-/* Every certificate of a PEM text is trusted. */
+/* Trust every certificate in a PEM text. */
 static CURLcode trust_more(SSL_CTX *ctx, const char *pem)
 {
 	BIO *in = BIO_new_mem_buf(pem, -1);
@@ -16,13 +16,13 @@ static CURLcode trust_more(SSL_CTX *ctx, const char *pem)
 		n += X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), cert);
 		X509_free(cert);
 	}
-	ERR_clear_error(); /* of the text's end */
+	ERR_clear_error(); /* the end of the text leaves an error */
 	BIO_free(in);
 	return n ? CURLE_OK : CURLE_SSL_CACERT_BADFILE;
 }
 
-/* Else SSL_read() goes on for as long as what comes is no data, and neither deadline
- * nor pace is looked at. */
+/* Without this, SSL_read() would go on as long as records without data arrive, and neither
+ * deadline nor pace would be checked. */
 CURLcode http_tls_prepare(CURL *h, void *ssl_ctx, void *arg)
 {
 	(void)h;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The server: its socket and its limits.  A connection's life: httpd_conn.c. */
+/* The server: its socket and its limits. Connections are in httpd_conn.c. */
 #include "net/httpd.h"
 
 #include <event2/bufferevent.h>
@@ -15,9 +15,9 @@
 
 #define BACKLOG 4096
 
-/* When all places are taken, whoever nobody knows and does not take his answer gives
- * his; then whoever is idle longest, but not to be idle again himself: then newcomers
- * stay in the kernel's queue. */
+/* When all places are taken, close a connection of an unknown client that does not read its
+ * answer; else the one that is idle for longest, but not just to become idle itself; else
+ * newcomers wait in the kernel's queue. */
 static void make_place(struct httpd *s)
 {
 	struct httpd_conn *c = TAILQ_FIRST(&s->unread);
@@ -41,7 +41,7 @@ static void on_accepted(struct listener *l, int fd,
 	struct httpd *s = container_of(l, struct httpd, listener);
 	const int one = 1;
 
-	/* The latency of small answers; that it fails, as of a Unix socket, is no harm. */
+	/* For the latency of small answers; fails harmlessly on Unix sockets. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	traffic_mark(fd, s->cfg.dscp);
 	s->stats.connections_total++;

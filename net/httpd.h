@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An HTTP/1.1 server on the loop, with every resource bounded: connections,
- * heads, bodies held in memory, answers that are not yet taken, and the time for
- * each of them.  A body is read only after the head was accepted, so whoever has
- * no token costs a head.  (libevent's own server reads bodies first: see
- * docs/decisions/0007-registry-service.md.)
+ * An HTTP/1.1 server on the loop, in which every resource is limited: connections, heads, bodies
+ * in memory, answers that are not yet read, and the time for each. A body is read only after its
+ * head was accepted, so a client without a token can send no more than a head. (libevent's own
+ * server reads bodies first: see docs/decisions/0007-registry-service.md.)
  */
 #ifndef BOOTSEER_NET_HTTPD_H
 #define BOOTSEER_NET_HTTPD_H
@@ -28,20 +27,19 @@ struct httpd_peer {
 	uint64_t group; /* httpd_config.group() of it */
 };
 
-/* A request; it belongs to the server until it was answered. */
+/* A request; the server owns it until it is answered. */
 struct httpd_request {
 	struct httpd_head head;
 	const char *body; /* head.content_length bytes; NULL without */
 	int64_t begun_ns; /* when its head was complete */
 	const struct httpd_peer *peer; /* NULL over TCP */
-	/* Whom the client's certificate names, bootseer://node/NAME; "". */
+	/* Node named in the client's certificate by bootseer://node/NAME, or "". */
 	char peer_node[HTTPD_PEER_MAX + 1];
-	/* Set by head(), and looked at when it returns: whose it is.  Requests of
-	 * one owner, until they are answered, leave half of the places, and of the
-	 * memory for bodies, to others; when answers are too much memory, whoever
-	 * has most of it gives way.  NULL: of nobody who is known. */
+	/* Set by head(): identifies the client. Unanswered requests of one owner may hold
+	 * half of the places, and of the memory for bodies; when answers take too much memory,
+	 * the owner with most of it loses answers. NULL: unknown client. */
 	const char *owner;
-	void *user; /* the handler's, until it has answered */
+	void *user; /* free for the handler, until it has answered */
 };
 
 /* The answer to send. Initialise with HTTPD_REPLY_INIT. */
@@ -58,15 +56,15 @@ struct httpd_reply {
 	void (*release)(void *arg);
 	void *release_arg;
 
-	/* Or bytes that come as they are taken, when stream.read is set. */
+	/* Or, when stream.read is set, bytes that are produced as the client reads them. */
 	struct httpd_stream {
-		uint64_t len; /* of all */
-		/* Put the next `max` bytes at most into `buf`.  How many; 0: there
-		 * are none yet, and httpd_more() says when; -errno: there will be
-		 * none, and the connection ends.  Must not wait for long. */
+		uint64_t len; /* length of the whole body */
+		/* Put up to `max` next bytes into `buf`; returns their number; 0: none yet,
+		 * httpd_more() will say when; -errno: the connection must end. Must not block
+		 * for long. */
 		int64_t (*read)(void *arg, void *buf, size_t max);
-		/* Once: all was taken, or nothing more can be.  From here on the
-		 * request is gone. */
+		/* Called once, when all was taken or no more can be; the request is freed
+		 * then. */
 		void (*end)(void *arg);
 		void *arg;
 	} stream;
@@ -78,28 +76,28 @@ struct httpd_reply {
 	}
 void httpd_reply_fini(struct httpd_reply *r);
 
-/* Called on the loop. */
+/* Callbacks, on the loop. */
 struct httpd_handler {
 	/*
-	 * A head came.  Either answer it with httpd_answer(), or return the
-	 * most bytes that its body may have; a larger one is refused.
+	 * A head arrived. Either answer it with httpd_answer(), or return the most bytes that
+	 * its body may have; larger ones are refused.
 	 */
 	uint64_t (*head)(void *arg, struct httpd_request *r);
 	/* The body is there too: httpd_answer() it, now or later. */
 	void (*request)(void *arg, struct httpd_request *r);
-	/* A request whose head was accepted is answered by the server itself,
-	 * or its client has gone: its body never came. */
+	/* The body of an accepted head never came: the server itself answers, or the client
+	 * has disconnected. */
 	void (*drop)(void *arg, struct httpd_request *r);
-	/* The client of a request that was not answered yet has gone, and has not only
-	 * ended what it sends.  May answer.  May be NULL. */
+	/* The client of an unanswered request has disconnected (not only ended its sending).
+	 * May answer. May be NULL. */
 	void (*gone)(void *arg, struct httpd_request *r);
-	/* The text of an error, of the type `error_type`. */
+	/* Write the body of an error's answer, of type `error_type`. */
 	const char *error_type;
 	int (*error)(void *arg, int status, const char *message,
 		     struct buf *ret);
 };
 
-/* Figures since the start, or of now. */
+/* Counts since the start, or current values. */
 struct httpd_stats {
 	uint64_t connections, connections_total, connections_refused_total;
 	uint64_t tls_failures_total;
@@ -114,27 +112,27 @@ struct httpd_stats {
 
 struct httpd_config {
 	struct loop *loop;
-	const char *name;   /* in the log, for its socket */
-	const char *option; /* that gave `listen`, for messages */
+	const char *name;   /* name of its socket, for the log */
+	const char *option; /* option that gave `listen`, for messages */
 	const char *listen; /* "ADDR:PORT", port 0: a free one */
-	const char *path;   /* or a Unix socket, which root and our own user may
-	                   * connect to; borrowed as long as the server is.
-	                   * `option` is its cure: "choose another --run" */
-	/* Everybody may connect to the Unix socket, for one request each.  Returns whose
-	 * a peer is: when all places are taken, the one who has the most of them loses
-	 * the oldest without a request.  The loop should be one of its own: see nudge.h.
-	 * NULL: not everybody may connect. */
+	/* or a Unix socket, to which root and this process's user may connect; borrowed as
+	 * long as the server exists. `option` is then the advice: "choose another --run" */
+	const char *path;
+	/* Set: everybody may connect to the Unix socket, for one request each. Returns the
+	 * peer's group: when all places are taken, the group with most connections loses its
+	 * oldest one without a request. The loop should be used for nothing else: see nudge.h. */
 	uint64_t (*group)(const struct httpd_peer *peer);
 	struct httpd_tls *tls; /* borrowed; NULL: plain */
 	size_t connections_max;
-	uint64_t body_memory;   /* bytes of bodies held at once; further ones
-	                       * wait unread */
-	uint64_t answer_memory; /* bytes of large answers held at once, if more
-	                         * than one is */
-	unsigned int dscp;      /* of all packets; 0: the system's */
-	uint64_t send_rate; /* bytes a second, of all connections; 0 no bound */
-	int64_t idle_ns;    /* between requests */
-	int64_t request_ns; /* for a head, and again for a body, to come */
+	/* limit of bytes of bodies in memory; further bodies wait unread */
+	uint64_t body_memory;
+	/* limit of bytes of large answers in memory; does not apply to a single one */
+	uint64_t answer_memory;
+	unsigned int dscp;  /* of all packets; 0: the system's */
+	uint64_t send_rate; /* bytes a second of all connections; 0: no limit */
+	int64_t idle_ns;    /* longest time between requests */
+	/* longest time for a head, and for a body, to arrive */
+	int64_t request_ns;
 	const struct httpd_handler *handler;
 	void *arg;
 };
@@ -144,25 +142,25 @@ int httpd_new(const struct httpd_config *cfg, struct httpd **ret,
 /* The port it listens on. */
 unsigned int httpd_port(const struct httpd *s);
 
-/* Answer; takes what `reply` holds and frees the request.  Exactly once for
- * each, also when the client has gone.  On the loop. */
+/* Answer a request; takes the contents of `reply`, and frees the request. Call it exactly
+ * once for each request, also when the client has disconnected. On the loop. */
 void httpd_answer(struct httpd_request *r, struct httpd_reply *reply);
-/* There are bytes of its stream again.  Before stream.end() was called. */
+/* The request's stream has bytes again. Not after stream.end(). */
 void httpd_more(struct httpd_request *r);
-/* The same with an error's text. */
+/* Answer with an error and its text. */
 void httpd_answer_error(struct httpd_request *r, int status,
 			const char *message);
 
-/* The address of its client, for a log line; "gone" when that is.  On the loop. */
+/* The client's address, for the log; "gone" when it has disconnected. On the loop. */
 void httpd_from(struct httpd_request *r, char *ret, size_t size);
 
 void httpd_get_stats(const struct httpd *s, struct httpd_stats *ret);
 
-/* Accept nothing more and close what is idle; requests under way are answered.
- * `idle` is called on the loop when nothing is left. */
+/* Accept no more connections, and close idle ones; running requests are still answered.
+ * `idle` is called on the loop when none is left. */
 void httpd_stop(struct httpd *s, void (*idle)(void *arg), void *arg);
-/* Close every connection at once.  Requests that are with their handler must
- * still be answered, then httpd_free() may be called; the loop may end before. */
+/* Close every connection at once. Requests at their handlers must still be answered before
+ * httpd_free() is called; the loop may end earlier. */
 void httpd_abort(struct httpd *s);
 void httpd_free(struct httpd *s);
 

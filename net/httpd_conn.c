@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The life of a connection: one request after the other. */
+/* A connection of the server: one request after the other. */
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -15,13 +15,17 @@
 #include "common/clock.h"
 #include "net/httpd_priv.h"
 
-#define INPUT_MAX 65536u  /* bytes read ahead of what they are for */
-#define ANSWER_BPS 65536u /* a client that takes less is cut off */
-#define RATE_TICKS 10u    /* a second, in which the send rate is shared out */
-#define RATE_CLIENTS 64u  /* that may share it, and are not cut off */
-#define LARGE 65536u      /* smaller answers are as bounded as places are */
+#define INPUT_MAX 65536u  /* bytes read in advance */
+#define ANSWER_BPS 65536u /* clients that read more slowly are cut off */
+/* the send rate is divided into so many parts of a second */
+#define RATE_TICKS 10u
+/* clients that may share the rate before the slow ones are cut off */
+#define RATE_CLIENTS 64u
+/* smaller answers are limited by the number of connections alone */
+#define LARGE 65536u
 #define LINGER_NS INT64_C(2000000000)
-#define STREAM_AHEAD (1024u * 1024) /* bytes of a stream that wait to be sent */
+/* bytes of a stream that may wait to be sent */
+#define STREAM_AHEAD (1024u * 1024)
 
 void httpd_resume(struct httpd *s)
 {
@@ -41,7 +45,8 @@ static void grant_bodies(struct httpd *s);
 
 /* ------------------------------------------------------------------- states --- */
 
-/* The state's deadline; without one it would hold its place for ever. */
+/* Start the state's deadline; if that fails, close the connection, since it could stay for
+ * ever. */
 static void set_deadline(struct httpd_conn *c, int64_t ns)
 {
 	if (loop_timer_start(c->server->cfg.loop, &c->timer, ns, NULL) < 0)
@@ -53,16 +58,16 @@ static bool awaits_body(const struct httpd_conn *c)
 	return c->state == CONN_QUEUED || c->state == CONN_BODY;
 }
 
-/* Such a connection keeps its place, and counts as its owner's: a client waits
- * for its answer, or is sent it. */
+/* Does the connection count as one of its owner's: is its request waiting for a body,
+ * running, or being answered? */
 static bool holds_place(const struct httpd_conn *c)
 {
 	return awaits_body(c) || c->state == CONN_RUNNING ||
 	       c->state == CONN_ANSWER;
 }
 
-/* Clients without an owner get small answers, which are sent at once, so their
- * connections may be closed while they send. */
+/* Is it sending an answer to an unknown client? Such answers are small and sent at once, so
+ * these connections may be closed. */
 static bool is_unread(const struct httpd_conn *c)
 {
 	return c->state == CONN_ANSWER && c->share == c->server->shares;
@@ -107,7 +112,7 @@ static void set_state(struct httpd_conn *c, enum httpd_conn_state state)
 	} else if (is_unread(c)) {
 		TAILQ_INSERT_TAIL(&c->server->unread, c, some);
 	}
-	/* Now there is one that gives way. */
+	/* Now there is a connection that can be closed for a newcomer. */
 	if ((state == CONN_HEAD || is_unread(c)) &&
 	    c->server->listener.is_paused &&
 	    c->server->stats.connections <= c->server->cfg.connections_max)
@@ -125,7 +130,7 @@ static void free_body(struct httpd_conn *c)
 	c->share->bytes -= c->req.head.content_length;
 }
 
-/* The handler accepted the head, but will not see the body. */
+/* Tell the handler, which accepted the head, that the body will not come. */
 static void drop_request(struct httpd_conn *c)
 {
 	const struct httpd_config *cfg = &c->server->cfg;
@@ -194,7 +199,7 @@ static bool send_continue(struct httpd_conn *c)
 	return bufferevent_write(c->bev, text, strlen(text)) == 0;
 }
 
-/* Seeded: names that meet in one share cannot be sought. */
+/* Seeded hash, so that nobody can choose names that fall into one share. */
 static struct httpd_share *share_of(struct httpd *s, const char *owner)
 {
 	if (!owner)
@@ -203,7 +208,7 @@ static struct httpd_share *share_of(struct httpd *s, const char *owner)
 				      (HTTPD_SHARES - 1)];
 }
 
-/* Half of `all` is for others, unless it has nothing yet. */
+/* Would the owner leave half of `all` to others? An owner with nothing yet may always take. */
 static bool leaves_half(const struct httpd_conn *c, uint64_t has, uint64_t more,
 			uint64_t all)
 {
@@ -217,7 +222,7 @@ static bool may_take_memory(const struct httpd_conn *c)
 			   c->server->cfg.body_memory);
 }
 
-/* Memory for the body, if there is any now. */
+/* Reserve memory for the body, if there is enough now. */
 static bool take_memory(struct httpd_conn *c)
 {
 	struct httpd_stats *stats = &c->server->stats;
@@ -233,7 +238,7 @@ static bool take_memory(struct httpd_conn *c)
 	return true;
 }
 
-/* The first that waits for memory that others have, not for its owner's. */
+/* The first waiting connection whose owner may still take memory. */
 static struct httpd_conn *first_waiting(struct httpd *s)
 {
 	struct httpd_conn *c;
@@ -260,14 +265,14 @@ static void grant_bodies(struct httpd *s)
 
 	while ((c = first_waiting(s)) && take_memory(c)) {
 		begin_body(c);
-		/* Bytes that came before this had to wait in the buffer. */
+		/* Bytes that arrived before had to stay in the buffer: process them now. */
 		bufferevent_trigger(c->bev, EV_READ,
 				    BEV_TRIG_IGNORE_WATERMARKS |
 					    BEV_TRIG_DEFER_CALLBACKS);
 	}
 }
 
-/* Returns true when there is more to do now, as all step_ functions. */
+/* Start the handler. As all step_ functions, returns true when there is more to do now. */
 static bool run_request(struct httpd_conn *c)
 {
 	set_state(c, CONN_RUNNING);
@@ -277,7 +282,7 @@ static bool run_request(struct httpd_conn *c)
 	return c->state != CONN_RUNNING;
 }
 
-/* More bytes are wanted than came; a client that ended what it sends sends none. */
+/* More bytes must come; if the client has ended its sending, close. */
 static bool await_bytes(struct httpd_conn *c)
 {
 	if (c->has_ended)
@@ -300,7 +305,7 @@ static bool step_body(struct httpd_conn *c)
 
 static bool httpd_conn_refuse(struct httpd_conn *c, int status, const char *why)
 {
-	/* Where this request ends is not known. */
+	/* The end of this request is unknown, so no other can follow. */
 	c->last = true;
 	c->req.head.content_length = INPUT_MAX;
 	c->server->stats.requests_total++;
@@ -308,7 +313,7 @@ static bool httpd_conn_refuse(struct httpd_conn *c, int status, const char *why)
 	return true;
 }
 
-/* The head was accepted: on to the body. */
+/* The head was accepted: wait for the body, or start the handler. */
 static bool want_body(struct httpd_conn *c, uint64_t max)
 {
 	const struct httpd_config *cfg = &c->server->cfg;
@@ -372,8 +377,8 @@ static bool handle_head(struct httpd_conn *c, size_t len)
 	return c->state == CONN_HEAD ? want_body(c, max) : true;
 }
 
-/* A program of an older release sends a line of JSON to a Unix socket, and waits for one: it is
- * told at once that this is another release. */
+/* Is the input a line of JSON? A program of an older release sends that to a Unix socket and
+ * expects a line: it is told at once that the releases differ. */
 static bool is_line(const struct httpd_conn *c, struct evbuffer *in)
 {
 	char first = 'A';
@@ -382,7 +387,7 @@ static bool is_line(const struct httpd_conn *c, struct evbuffer *in)
 	       (first < 'A' || first > 'Z') && first != '\r';
 }
 
-/* Some clients send an empty line behind a body (RFC 9112, 2.2). */
+/* Skip the empty lines that some clients send behind a body (RFC 9112, 2.2). */
 static void skip_empty_lines(struct evbuffer *in)
 {
 	char two[2];
@@ -506,7 +511,7 @@ static void release_shared(const void *data, size_t len, void *arg)
 	free(r);
 }
 
-/* Hand the body over without a copy. */
+/* Move the body to the output without a copy. */
 static int put_body(struct httpd_reply *r, struct evbuffer *out)
 {
 	size_t len = r->body.len;
@@ -539,7 +544,8 @@ static bool is_head(const struct httpd_conn *c)
 	return c->req.head.method == HTTPD_HEAD && c->head;
 }
 
-/* Bytes that wait in memory of this answer's own until the client takes them. */
+/* Bytes of an answer that occupy memory of its own until the client takes them; 0 for small
+ * ones. */
 static uint64_t large_of(const struct httpd_conn *c,
 			 const struct httpd_reply *r)
 {
@@ -548,8 +554,7 @@ static uint64_t large_of(const struct httpd_conn *c,
 		       : r->body.len;
 }
 
-/* The answer that was not taken for the longest time, among those of the owner
- * that has most bytes of large answers. */
+/* The oldest unread large answer of the owner that has most bytes of them. */
 static struct httpd_conn *first_of_most(const struct httpd *s)
 {
 	struct httpd_conn *most = TAILQ_FIRST(&s->large), *c;
@@ -562,7 +567,8 @@ static struct httpd_conn *first_of_most(const struct httpd *s)
 	return most;
 }
 
-/* False: this one would have most.  Those of nobody known are not told apart. */
+/* Drop large answers to make room; false: this owner would have the most. Unknown clients
+ * count as one owner. */
 static bool make_room(const struct httpd_conn *c, uint64_t more)
 {
 	struct httpd *s = c->server;
@@ -597,7 +603,7 @@ static uint64_t least_bps(const struct httpd *s)
 	return s->cfg.send_rate && share < ANSWER_BPS ? share : ANSWER_BPS;
 }
 
-/* Instead of an answer that there is no memory for. */
+/* Replace an answer for which memory is short by an error that asks to try later. */
 static void answer_later(const struct httpd_conn *c, struct httpd_reply *r)
 {
 	const struct httpd_config *cfg = &c->server->cfg;
@@ -613,7 +619,7 @@ static void answer_later(const struct httpd_conn *c, struct httpd_reply *r)
 	(void)!buf_puts(&r->headers, "Retry-After: 1\r\n");
 }
 
-/* Half an answer must not look like a whole one: nothing more is sent. */
+/* Close without sending the rest: half an answer must not look like a whole one. */
 static void cut_answer(struct httpd_conn *c)
 {
 	c->is_cut = true;
@@ -621,8 +627,8 @@ static void cut_answer(struct httpd_conn *c)
 		set_deadline(c, 0);
 }
 
-/* A client has so long to take what waits; no deadline while nothing does, as then the
- * handler has it. */
+/* Send more of a stream. The client has a deadline to read the bytes that wait; without any,
+ * there is none, as the handler must produce more. */
 static void fill_stream(struct httpd_conn *c)
 {
 	struct evbuffer *out = bufferevent_get_output(c->bev);
@@ -677,7 +683,7 @@ static void begin_stream(struct httpd_conn *c, struct httpd_reply *r)
 	fill_stream(c);
 }
 
-/* The client ended what it sends, and nothing came behind this request. */
+/* Has the client ended its sending, with nothing behind this request? */
 static bool has_client_ended(const struct httpd_conn *c)
 {
 	return c->has_ended &&
@@ -698,8 +704,8 @@ void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 	}
 	len = length_of(r);
 	count_answer(c->server, req, r->status);
-	/* The part of the body that was not read is dropped, unless the client
-	 * waits to be told to send it. */
+	/* Drop the unread part of the body, unless the client waits for "100 Continue" to
+	 * send it. */
 	c->discard = req->head.content_length - c->got;
 	if (c->discard && req->head.expect_continue && !c->continue_sent) {
 		c->discard = 0;
@@ -762,7 +768,7 @@ void httpd_from(struct httpd_request *req, char *ret, size_t size)
 		(void)snprintf(ret, size, "gone");
 }
 
-/* Everything was sent: the next request, or the end. */
+/* Everything was sent: go on to the next request, or end. */
 static bool step_answer(struct httpd_conn *c)
 {
 	struct evbuffer *in = bufferevent_get_input(c->bev);
@@ -783,13 +789,13 @@ static bool step_answer(struct httpd_conn *c)
 		next_request(c);
 		return true;
 	}
-	/* Where everybody may connect, nobody keeps a place by a body that was refused. */
+	/* On a socket open to everybody, do not keep a connection to drain a refused body. */
 	if (c->discard == 0 || c->server->cfg.group) {
 		httpd_conn_close(c);
 		return false;
 	}
-	/* A close now would have the client, which is still sending, fail in that (EPIPE)
-	 * and never see the answer (RFC 9112, 9.6). */
+	/* Closing now would make the client's sending fail (EPIPE), so that it never reads
+	 * the answer (RFC 9112, 9.6). */
 	if (c->state != CONN_LINGER) {
 		set_state(c, CONN_LINGER);
 		set_deadline(c, LINGER_NS);
@@ -828,7 +834,8 @@ static void on_read(struct bufferevent *bev, void *arg)
 	conn_step(arg);
 }
 
-/* A client that closed only its sending side still waits for its answer. */
+/* Has the client closed the whole connection? One that closed only its sending side still
+ * waits for its answer. */
 static bool has_left(struct bufferevent *bev)
 {
 	struct pollfd p = { .fd = bufferevent_getfd(bev) };
@@ -845,7 +852,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	if (c->server->cfg.tls && httpd_tls_failed(bev))
 		c->server->stats.tls_failures_total++;
 	if ((what & BEV_EVENT_EOF) && !has_left(bev)) {
-		/* Requests that came before it are still answered. */
+		/* Requests that came before the end are still answered. */
 		c->has_ended = true;
 		conn_step(c);
 		return;
@@ -877,7 +884,7 @@ static void on_bytes_in(struct evbuffer *b, const struct evbuffer_cb_info *info,
 	s->stats.received_bytes_total += info->n_added;
 }
 
-/* The kernel's buffers take what is sent, so bytes count when they are given to it. */
+/* Limit the rate at which bytes are given to the kernel, whose buffers take what is sent. */
 int httpd_set_rate(struct httpd *s, struct error *err)
 {
 	const struct timeval tick = { .tv_usec = 1000000 / RATE_TICKS };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Stricter than RFC 9112 allows where leniency has let requests be smuggled past
- * others: no folded headers, no space before a colon, one Content-Length, no
- * transfer codings.
+ * Parses heads of requests. Stricter than RFC 9112 requires where leniency has allowed request
+ * smuggling: no folded headers, no space before a colon, one Content-Length, no transfer
+ * codings.
  */
 #include "net/httpd_head.h"
 
@@ -71,7 +71,7 @@ const char *httpd_method_name(enum httpd_method m)
 	return m < HTTPD_METHOD_OTHER ? methods[m] : "other";
 }
 
-/* A token of RFC 9110, 5.6.2. */
+/* Is it a token (RFC 9110, 5.6.2)? */
 static bool is_token(const char *s)
 {
 	if (!*s)
@@ -104,7 +104,7 @@ static int parse_version(const char *version, struct httpd_head *ret,
 	return 0;
 }
 
-/* METHOD SP TARGET SP VERSION */
+/* Parse "METHOD SP TARGET SP VERSION". */
 static int parse_request_line(char *line, struct httpd_head *ret,
 			      struct error *err)
 {
@@ -156,7 +156,7 @@ static int parse_length(const char *value, struct httpd_head *ret,
 	return 0;
 }
 
-/* Is `word` one of the comma-separated ones? */
+/* Is `word` in the comma-separated list? */
 static bool has_word(const char *list, const char *word)
 {
 	size_t len = strlen(word);
@@ -173,7 +173,7 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* The headers that decide how the request is read. */
+/* Note the headers that decide how the request is read. */
 static int note_header(const struct httpd_field *f, struct httpd_head *ret,
 		       struct error *err)
 {

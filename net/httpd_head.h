@@ -15,8 +15,7 @@
 #define HTTPD_HEADERS_MAX 64u
 #define HTTPD_PARAMS_MAX 16u
 
-/* Status codes of answers: those that the parsers give as errors, and
- * others. */
+/* Status codes of answers, including the errors that the parsers return. */
 enum httpd_status {
 	HTTPD_OK = 200,
 	HTTPD_ACCEPTED = 202,
@@ -39,7 +38,7 @@ enum httpd_status {
 	HTTPD_VERSION = 505,
 };
 
-/* "Not Found", and the code of the API's errors, "not_found". */
+/* The text of a status ("Not Found"), and its code in the API's errors ("not_found"). */
 const char *httpd_status_text(int status);
 const char *httpd_status_code(int status);
 
@@ -58,7 +57,7 @@ struct httpd_field {
 	const char *name, *value;
 };
 
-/* All texts lie in what was parsed. */
+/* A parsed head; its texts lie in the parsed bytes. */
 struct httpd_head {
 	enum httpd_method method;
 	char *path;  /* starts with '/'; still percent-encoded */
@@ -79,7 +78,7 @@ struct httpd_head {
 int httpd_head_parse(char *text, size_t len, struct httpd_head *ret,
 		     struct error *err) MUST_CHECK;
 
-/* The value of a header, its name in any case; NULL. */
+/* The value of a header, whose name may be in any case, or NULL. */
 const char *httpd_head_get(const struct httpd_head *h, const char *name);
 
 /* Decode %XX in place; -EINVAL: not well-formed, or a NUL. */

@@ -30,8 +30,8 @@ static int tls_fail(struct error *err, const char *what, const char *file)
 			 reason ? reason : "not usable");
 }
 
-/* OpenSSL calls a file that is missing or closed to us "system lib", and one
- * of another kind "PEM lib". */
+/* Explain a failure: OpenSSL reports a missing or unreadable file as "system lib", and a
+ * file of another kind as "PEM lib". */
 static int file_fail(struct error *err, const char *option, const char *what,
 		     const char *file)
 {
@@ -63,7 +63,8 @@ static int file_fail(struct error *err, const char *option, const char *what,
 			 option, file, what, what);
 }
 
-/* OpenSSL says of a key of another kind that there is no certificate. */
+/* Explain a failure of the key: for a key of another kind OpenSSL says that there is no
+ * certificate. */
 static int key_fail(const struct httpd_tls *t, struct error *err)
 {
 	unsigned long code = ERR_peek_last_error();
@@ -92,7 +93,7 @@ static int load_client_cas(const struct httpd_tls *t, SSL_CTX *ctx,
 			return file_fail(err, "--tls-client-ca", "CERTIFICATE",
 					 *file);
 	}
-	/* A client that shows no certificate is judged by its token. */
+	/* Clients need not show a certificate; others are authorized by token. */
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
 	if (SSL_CTX_set_session_id_context(ctx, (const uint8_t *)"bootseer",
 					   8) != 1)
@@ -106,9 +107,9 @@ static int httpd_tls_load(const struct httpd_tls *t, SSL_CTX *ctx,
 	if (SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1)
 		return tls_fail(err, "TLS", "1.2");
 	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
-	/* Else SSL_read() goes on for as long as what comes is no data. */
+	/* Else SSL_read() would go on as long as records without data arrive. */
 	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
-	/* A client cannot make us compute keys over and over. */
+	/* So that a client cannot make this process compute keys again and again. */
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION);
 	if (SSL_CTX_use_certificate_chain_file(ctx, t->cert_file) != 1)
 		return file_fail(err, "--tls-cert", "CERTIFICATE",
@@ -207,7 +208,7 @@ struct bufferevent *httpd_tls_accept(struct httpd_tls *t,
 		SSL_free(ssl);
 		return NULL;
 	}
-	/* An end without close_notify is an end; bodies have a length. */
+	/* An end without close_notify is accepted, since bodies have a length. */
 	bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
 	return bev;
 }

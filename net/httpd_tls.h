@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The server's side of TLS, over OpenSSL. */
+/* TLS for the server, with OpenSSL. */
 #ifndef BOOTSEER_NET_HTTPD_TLS_H
 #define BOOTSEER_NET_HTTPD_TLS_H
 
@@ -20,25 +20,25 @@ int httpd_tls_new(const char *cert_file, const char *key_file,
 		  struct error *err) MUST_CHECK;
 void httpd_tls_free(struct httpd_tls *t);
 
-/* Read the files again, for connections to come; a failure changes nothing. */
+/* Read the files again, for future connections; after a failure the old ones stay. */
 int httpd_tls_reload(struct httpd_tls *t, struct error *err) MUST_CHECK;
 
-/* When the certificate ends, seconds since 1970. */
+/* End of the certificate's validity, in seconds since 1970. */
 int64_t httpd_tls_not_after(const struct httpd_tls *t);
-/* -EKEYEXPIRED: it is over, so no client will believe it. */
+/* -EKEYEXPIRED: the certificate has expired, so no client will accept it. */
 int httpd_tls_check_time(const struct httpd_tls *t,
 			 struct error *err) MUST_CHECK;
 
-/* A connection that was accepted; takes `fd`.  NULL: memory is short, and `fd`
- * stays the caller's. */
+/* Begin TLS on an accepted connection; takes `fd`. NULL: memory is short, and `fd` stays the
+ * caller's. */
 struct bufferevent *httpd_tls_accept(struct httpd_tls *t,
 				     struct event_base *base, int fd);
-/* The node that the client's certificate names by a SAN bootseer://node/NAME; ""
- * when it showed none, or one without. */
+/* The node named in the client's certificate by a SAN bootseer://node/NAME; "" when there is
+ * no certificate, or no such name. */
 void httpd_tls_peer(struct bufferevent *bev, char *ret, size_t size);
-/* Did TLS fail on it, rather than the network? */
+/* Was it TLS that failed, rather than the network? */
 bool httpd_tls_failed(struct bufferevent *bev);
-/* Tell the client that the connection ends here, before it is freed. */
+/* Send the client TLS's end of the connection, before it is freed. */
 void httpd_tls_close(struct bufferevent *bev);
 
 #endif

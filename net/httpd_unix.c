@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Servers on Unix sockets: who the peers are, and how strangers are borne where everybody may
+/* Unix sockets of servers: identifies the peers, and limits strangers where everybody may
  * connect. */
 #include <sys/socket.h>
 
@@ -10,7 +10,7 @@
 #include "net/places.h"
 
 #define BACKLOG 512
-#define QUIET_NS NS_PER_S /* connections that ended are closed by then */
+#define QUIET_NS NS_PER_S /* closing of ended connections takes no longer */
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
@@ -40,7 +40,7 @@ bool httpd_unix_nudge(struct httpd *s)
 		return false;
 	}
 	nudge_begin(s->nudge);
-	/* Without memory for the timer it goes on, which costs a little and no more. */
+	/* If the timer fails, the signals just go on, which costs little. */
 	(void)!loop_timer_start(s->cfg.loop, &s->quiet, QUIET_NS, NULL);
 	return true;
 }
@@ -53,7 +53,7 @@ int httpd_unix_listen(struct httpd *s, int *ret, struct error *err)
 	s->quiet.fn = httpd_on_quiet;
 	rc = listener_open_unix(s->cfg.path, s->cfg.group ? 0666 : 0600,
 				BACKLOG, s->cfg.option, ret, err);
-	/* Where the kernel can, nobody sends descriptors: see nudge.h. */
+	/* If the kernel can, forbid peers to send descriptors: see nudge.h. */
 	if (rc == 0 && s->cfg.group &&
 	    setsockopt(*ret, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) < 0)
 		s->is_nudged = true;

@@ -5,24 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names that are remembered with nobody in their lanes. */
+/* Names of empty lanes that are remembered. */
 #define KEPT_MAX 256
 
-/* There while somebody is in it, or it answered lately. */
+/* Exists while it has turns, or has answered recently. */
 struct lane {
 	struct lane *next;
 	char *name;
 	size_t n_inside, n_waiting;
-	struct lane_turn *inside;        /* the oldest first */
+	/* turns that are running, oldest first */
+	struct lane_turn *inside;
 	struct lane_turn *first, **last; /* turns that wait */
-	int64_t answered_ns;             /* quickly, the last time */
+	/* when a turn was last answered quickly */
+	int64_t answered_ns;
 	bool has_answered;
 };
 
 struct lanes {
 	struct lanes_config cfg;
 	struct lane *first;
-	size_t n_good_places; /* that are taken */
+	size_t n_good_places; /* taken places of those kept for good names */
 };
 
 struct lanes *lanes_new(const struct lanes_config *cfg)
@@ -52,8 +54,8 @@ void lanes_free(struct lanes *l)
 	free(l);
 }
 
-/* A lane is good when it answered lately, and nothing in it has waited long for
- * an answer. */
+/* Is the lane good: has it answered recently, and does no turn in it wait too long for an
+ * answer? */
 static bool is_good(const struct lane *lane, int64_t now_ns)
 {
 	if (lane->inside && now_ns - lane->inside->begun_ns >= LANES_LATE_NS)
@@ -83,7 +85,7 @@ static struct lane *lane_get(struct lanes *l, const char *name)
 	return i;
 }
 
-/* Forget the lanes that say nothing, and of others the oldest beyond KEPT_MAX. */
+/* Forget empty lanes that are not good, and of the others the oldest beyond KEPT_MAX. */
 static void lanes_sweep(struct lanes *l, int64_t now_ns)
 {
 	struct lane *i, *next, *oldest = NULL;
@@ -114,14 +116,14 @@ static size_t count_inside(const struct lanes *l)
 	return all;
 }
 
-/* The last quarter of places is used up by now; names with several places leave
- * it to names that have none. */
+/* Are only the last places, a quarter of all, left? Names with several places leave these to
+ * names that have none. */
 static bool is_in_quarter(const struct lanes *l, size_t all)
 {
 	return all >= l->cfg.all - l->cfg.all / 4;
 }
 
-/* Places that are kept for good names, and that none of them has yet. */
+/* Places that are kept for good names and not taken by them yet. */
 static size_t kept_for_good(const struct lanes *l)
 {
 	size_t kept = l->cfg.all / 8;
@@ -130,10 +132,10 @@ static size_t kept_for_good(const struct lanes *l)
 }
 
 /*
- * The first place of a name is easier to have than its next ones: names that hold
- * several leave a quarter of all to those that hold none, and of that quarter half
- * is for names that are good, which take that half first: the other one is no good
- * name's as long as theirs is free.
+ * May a turn of the lane begin? The first place of a name is easier to get than further ones:
+ * names that hold several leave the last quarter of all places to names that hold none. Half of
+ * that quarter is for good names, which take it first; the other half is for names that are not
+ * good.
  */
 static bool has_room(const struct lanes *l, const struct lane *lane,
 		     int64_t now_ns)
@@ -194,7 +196,7 @@ int lanes_enter(struct lanes *l, const char *name, struct lane_turn *t,
 
 	if (!lane)
 		return -ENOMEM;
-	/* A turn never overtakes those of its own lane. */
+	/* A turn never overtakes earlier turns of its own lane. */
 	t->is_waiting = lane->n_waiting || !has_room(l, lane, now_ns);
 	if (!t->is_waiting) {
 		go_inside(l, lane, t, now_ns);
@@ -225,7 +227,7 @@ static void stop_waiting(struct lane *lane, struct lane_turn *t)
 	t->is_waiting = false;
 }
 
-/* The lane that may begin work next; NULL: none. */
+/* The lane whose first waiting turn may begin next, or NULL. */
 static struct lane *next_lane(const struct lanes *l, int64_t now_ns)
 {
 	struct lane *i, *best = NULL;
@@ -254,7 +256,7 @@ void lanes_leave(struct lanes *l, struct lane_turn *t, bool is_answered,
 		lane->answered_ns = now_ns;
 		lane->has_answered = true;
 	}
-	/* Each begin() may come back here, so nothing is kept across it. */
+	/* begin() may call back into this function, so no state is kept across it. */
 	while ((lane = next_lane(l, now_ns))) {
 		struct lane_turn *next = lane->first;
 

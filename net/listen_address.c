@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* getaddrinfo() takes 99999, and cuts it to 16 bits. */
+/* Check the port, since getaddrinfo() accepts 99999 and cuts it to 16 bits. */
 static bool is_port(const char *text)
 {
 	size_t n = strspn(text, "0123456789");

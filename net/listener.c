@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* When connections are accepted.  How sockets are opened: listener_open.c. */
+/* Accepts connections. Listening sockets are opened in listener_open.c. */
 #include "net/listener.h"
 
 #include <errno.h>
@@ -10,7 +10,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#define BATCH 64 /* connections a round, so that others have their turn */
+/* connections accepted in a row, before other events get their turn */
+#define BATCH 64
 
 static void listener_update(struct listener *l)
 {
@@ -28,7 +29,7 @@ static void on_again(struct loop_timer *t)
 	listener_update(l);
 }
 
-/* The connection stays in the queue, so the watch would call again at once. */
+/* Pause accepting: the connection stays in the queue, so the watch would fire again at once. */
 static void wait_for_room(struct listener *l, int code)
 {
 	shortage_note(&l->shortage, l->name, code);
@@ -37,8 +38,8 @@ static void wait_for_room(struct listener *l, int code)
 	listener_update(l);
 }
 
-/* Was it the connection that failed, which is out of the queue then?  accept(2)
- * also says what the network made of it. */
+/* Did this connection fail, so that it is out of the queue? accept(2) also reports errors of
+ * the network. */
 static bool is_of_connection(int code)
 {
 	switch (code) {
@@ -60,8 +61,8 @@ static bool is_of_connection(int code)
 	}
 }
 
-/* Refuse a peer of another user, who could connect all the same: the socket's folder may be
- * open to him. */
+/* On a private listener, refuse a peer of another user: the socket's folder may be open to
+ * everybody. */
 static bool may_connect(const struct listener *l, int fd)
 {
 	struct ucred peer;
@@ -77,7 +78,7 @@ static bool may_connect(const struct listener *l, int fd)
 	return false;
 }
 
-/* False: nothing more for now. */
+/* Accept a connection; false: there are none now. */
 static bool accept_one(struct listener *l)
 {
 	struct sockaddr_storage from = { .ss_family = AF_UNSPEC };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A listening socket on the loop.  At a shortage of descriptors or memory accepting pauses,
- * and connections wait in the kernel's queue (net/shortage.h).
+ * A listening socket on the loop. When descriptors or memory are short, accepting pauses, and
+ * connections wait in the kernel's queue (net/shortage.h).
  */
 #ifndef BOOTSEER_NET_LISTENER_H
 #define BOOTSEER_NET_LISTENER_H
@@ -15,16 +15,16 @@
 #include "net/loop.h"
 #include "net/shortage.h"
 
-/* Its owner embeds it, and sets the first members before listener_start(). */
+/* The owner embeds it, and sets the first members before listener_start(). */
 struct listener {
 	const char *name; /* of the socket, for the log: "control" */
 
-	/* A connection came; takes `fd`, which does not block and is closed on
-	 * exec.  May pause or stop the listener. */
+	/* A connection was accepted; takes `fd`, which is non-blocking and close-on-exec.
+	 * May pause or stop the listener. */
 	void (*accepted)(struct listener *l, int fd,
 			 const struct sockaddr_storage *from);
 
-	/* A Unix socket: connections of root and of our own user only. */
+	/* For a Unix socket: accept only root and this process's own user. */
 	bool is_private;
 
 	/* The rest is the listener's; zeroed, it counts as stopped. */
@@ -33,8 +33,8 @@ struct listener {
 	struct loop_timer again;
 	struct accept_shortage shortage;
 	int fd;
-	bool is_paused; /* by its owner */
-	bool is_short;  /* `again` runs */
+	bool is_paused; /* paused by its owner */
+	bool is_short;  /* paused for a shortage: `again` is running */
 };
 
 /*
@@ -57,20 +57,23 @@ unsigned int listener_port(const struct listener *l);
 /* ---- sockets that listen ---- */
 
 /*
- * Listen on an address of TCP.  A failure names `option` and `where`, what people
- * gave for it, and says what to do.
+ * Open a listening TCP socket. The message of a failure names `option` and `where` (its value),
+ * and gives advice.
  */
 int listener_open_tcp(const struct sockaddr_storage *addr, socklen_t len,
 		      int backlog, const char *option, const char *where,
 		      int *ret, struct error *err) MUST_CHECK;
 
 /*
- * Listen on the socket `path`, which has `mode` from the moment that it is there,
- * and replaces one that nobody listens on any more.  Never waits for another
- * process.  `cure` says how to choose another path: "name another socket".
+ * Open a listening Unix socket at `path`, which has `mode` from its first moment, and replaces
+ * one that no process listens on. Never waits for another process. `cure` is the advice to
+ * choose another path: "name another socket".
+ *
  *   -EADDRINUSE    a process serves it
- *   -EEXIST        something that is no socket has that name
- *   -ENAMETOOLONG  no socket can have it
+ *
+ *   -EEXIST       `path` exists and is no socket
+ *
+ *   -ENAMETOOLONG  the path is too long for a socket
  */
 int listener_open_unix(const char *path, mode_t mode, int backlog,
 		       const char *cure, int *ret,

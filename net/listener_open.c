@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sockets that listen. */
+/* Opens listening sockets. */
 #include <errno.h>
 #include <string.h>
 #include <sys/un.h>
@@ -19,8 +19,7 @@ int listener_open_tcp(const struct sockaddr_storage *addr, socklen_t len,
 
 	if (fd < 0)
 		return error_errno(err, errno, "socket");
-	/* Without it a restart would have to wait for old connections to time
-	 * out. */
+	/* Without it, a restart would have to wait until old connections time out. */
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(fd, (const struct sockaddr *)addr, len) < 0 ||
 	    listen(fd, backlog) < 0)
@@ -34,13 +33,13 @@ static int check_path(const struct sockaddr_un *addr, const char *cure,
 {
 	struct stat st;
 
-	/* To take it over would leave the other one running unheard. */
+	/* Do not take over a served socket: the other process would run on unreachable. */
 	if (unix_is_served(addr->sun_path))
 		return error_set(err, EADDRINUSE,
 				 "socket '%s' is served by another process: "
 				 "end it, or %s",
 				 addr->sun_path, cure);
-	/* The new socket is put in the place of what is there. */
+	/* The rename below replaces whatever is at the path, so check that it is a socket. */
 	if (lstat(addr->sun_path, &st) == 0 && !S_ISSOCK(st.st_mode))
 		return error_set(err, EEXIST,
 				 "socket '%s': something else has that name: "
@@ -49,8 +48,8 @@ static int check_path(const struct sockaddr_un *addr, const char *cure,
 	return 0;
 }
 
-/* Bind beside `path` and rename, so that the socket appears with its mode, and only
- * when it takes connections.  Its other name is not longer: the room is short. */
+/* Bind under another name and rename, so that the socket appears with its mode and
+ * accepting. The other name is not longer than `path`, as room for it is short. */
 static int bind_beside(const struct sockaddr_un *addr, mode_t mode, int backlog,
 		       int *ret, struct error *err)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The event loop over libevent.  Posted calls lie in a list under a mutex and
- * an eventfd wakes the loop: libevent's own cross-thread calls would need its
- * locking for every event.
+ * The event loop, on libevent. Posted calls are in a list under a mutex, and an eventfd wakes
+ * the loop: libevent's own calls between threads would need locks for every event.
  */
 #include "net/loop.h"
 
@@ -30,7 +29,7 @@ static void loop_wake(struct loop *l)
 {
 	const uint64_t one = 1;
 
-	/* EAGAIN means the counter is full, so the loop wakes anyway. */
+	/* EAGAIN: the counter is full, so the loop will wake anyway. */
 	if (write(l->wake_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -116,8 +115,8 @@ void loop_free(struct loop *l)
 	if (l->wake_ev)
 		event_free(l->wake_ev);
 	if (l->base) {
-		/* A connection that was closed with a deferred call of its own is freed by
-		 * that call, which the base would forget. */
+		/* A closed connection with a deferred call is freed by that call, so run it:
+		 * event_base_free() would drop it. */
 		(void)event_base_loop(l->base, EVLOOP_NONBLOCK);
 		event_base_free(l->base);
 	}
@@ -164,8 +163,8 @@ void loop_post(struct loop *l, struct loop_call *c)
 	bool was_empty;
 
 	c->next = NULL;
-	/* The wake-up is inside, so that the loop cannot run this call, and its
-	 * owner free the loop, before the eventfd was written. */
+	/* Write the eventfd with the lock held, so that the loop cannot run this call, and
+	 * its owner free the loop, before the write. */
 	pthread_mutex_lock(&l->lock);
 	was_empty = !l->first;
 	*l->last = c;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The one thread of a daemon that owns every socket and timer.
+ * The single thread of a daemon that owns all sockets and timers.
  *
- * Watches, timers, signals and calls are structs that their user embeds and that
- * stay where they are while started.  Every function must be called on the loop's
- * thread (the one that made the loop, until another calls loop_run()), except
- * loop_post() and loop_stop().
+ * Watches, timers, signals and calls are structs that their user embeds and does not move while
+ * they are started. All functions must be called on the loop's thread (the thread that made the
+ * loop, until another one calls loop_run()), except loop_post() and loop_stop().
  */
 #ifndef BOOTSEER_NET_LOOP_H
 #define BOOTSEER_NET_LOOP_H
@@ -37,17 +36,18 @@ void loop_stop(struct loop *l);
 /* True on the loop's thread. */
 bool loop_is_here(const struct loop *l);
 
-/* Abort when this is another thread: a mistake of ours, never of input. */
+/* Abort when called on another thread: that would be an error in this program, never of
+ * input. */
 void loop_assert_here(const struct loop *l);
 
-/* For what libevent itself builds on a base (bufferevents). */
+/* For libevent's own objects on the base (bufferevents). */
 struct event_base *loop_event_base(struct loop *l);
 
 /* ---- calls: from any thread to the loop ---- */
 
 struct loop_call {
 	void (*fn)(struct loop_call *c);
-	struct loop_call *next; /* the loop's */
+	struct loop_call *next; /* used by the loop */
 };
 
 /*
@@ -61,11 +61,13 @@ void loop_post(struct loop *l, struct loop_call *c);
 
 #define LOOP_READ 1u
 #define LOOP_WRITE 2u
-#define LOOP_CLOSED 4u /* the other side sends no more, whatever is unread */
+/* the other side has ended its sending, even if bytes are unread */
+#define LOOP_CLOSED 4u
 
 struct loop_watch {
 	void (*fn)(struct loop_watch *w, unsigned int ready);
-	struct loop *loop; /* the loop's, as the rest; NULL when stopped */
+	/* used by the loop, as the members below; NULL when stopped */
+	struct loop *loop;
 	struct event *ev;
 	unsigned int events;
 	int fd;
@@ -78,7 +80,7 @@ struct loop_watch {
 int loop_watch_start(struct loop *l, struct loop_watch *w, int fd,
 		     unsigned int events, struct error *err) MUST_CHECK;
 
-/* Change what is waited for; 0 pauses.  Cheap when nothing changes. */
+/* Change the events to wait for; 0 pauses. Cheap when nothing changes. */
 int loop_watch_set(struct loop_watch *w, unsigned int events) MUST_CHECK;
 
 /* A stopped watch is not called any more.  Stopping twice is no error; a zeroed
@@ -92,7 +94,7 @@ struct loop_timer {
 	struct event *ev; /* the loop's */
 };
 
-/* Call t->fn once after `delay_ns`; a timer that is running starts anew. */
+/* Call t->fn once after `delay_ns`; restarts a running timer. */
 int loop_timer_start(struct loop *l, struct loop_timer *t, int64_t delay_ns,
 		     struct error *err) MUST_CHECK;
 void loop_timer_stop(struct loop_timer *t);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Ends what a thread waits for in the kernel.  Whoever can connect to a Unix socket
- * can send descriptors with a byte (SCM_RIGHTS).  Whoever receives that byte without
- * wanting them, or closes the connection, has the last of them closed by the kernel on
- * his own thread: of a TCP connection with SO_LINGER that takes as long as the sender
- * likes.  Such a wait ends at a signal.
+ * Interrupts blocking system calls of a thread. A peer on a Unix socket can send descriptors
+ * with a byte (SCM_RIGHTS). When the receiver does not take them, or closes the connection, the
+ * kernel closes them on the receiver's thread: for a TCP connection with SO_LINGER that can
+ * block as long as the sender likes. A signal ends such a wait.
  */
 #ifndef BOOTSEER_NET_NUDGE_H
 #define BOOTSEER_NET_NUDGE_H
@@ -13,15 +12,15 @@
 
 #include "common/error.h"
 
-#define NUDGE_NS INT64_C(5000000) /* a wait takes so long at most */
+#define NUDGE_NS INT64_C(5000000) /* longest time that a call stays blocked */
 
 struct nudge;
 
-/* For the thread that calls; all functions are for that one. */
+/* Make a nudge for the calling thread, which alone may use it. */
 int nudge_new(struct nudge **ret, struct error *err) MUST_CHECK;
 void nudge_free(struct nudge *n);
 
-/* Until nudge_end() this thread gets a signal each NUDGE_NS.  NULL: none. */
+/* Send this thread a signal each NUDGE_NS until nudge_end(). NULL is allowed. */
 void nudge_begin(struct nudge *n);
 void nudge_end(struct nudge *n);
 

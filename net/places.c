@@ -4,9 +4,9 @@
 #include <ctype.h>
 #include <string.h>
 
-#define ID_DIGITS 32 /* of a container's id at least, hexadecimal */
+#define ID_DIGITS 32 /* shortest container id, in hex digits */
 
-/* The length up to the end of the first component that holds an id. */
+/* Length of the path up to the end of the first component with a container id. */
 static size_t group_len(const char *text)
 {
 	size_t run = 0, n;
@@ -19,7 +19,7 @@ static size_t group_len(const char *text)
 	return n;
 }
 
-/* FNV-1a.  Of several hierarchies the last line is cgroup v2's. */
+/* Hash the control group (FNV-1a). With several hierarchies, the last line is cgroup v2's. */
 uint64_t places_group(const char *cgroups)
 {
 	const char *line = strstr(cgroups, "0::");

@@ -59,7 +59,7 @@ static void *pool_main(void *arg)
 	struct work *w;
 
 	while ((w = next_work(p))) {
-		/* Without `done`, `run` may have released the work. */
+		/* If `done` is NULL, run() may free the work. */
 		bool has_done = w->done;
 
 		w->run(w);
@@ -69,7 +69,7 @@ static void *pool_main(void *arg)
 	return NULL;
 }
 
-/* With the lock, or before there is another thread. */
+/* Start another thread. With the lock, or before there is another thread. */
 static int start_next(struct pool *p, struct error *err)
 {
 	int rc = thread_start(&p->threads[p->n_threads], pool_main, p, err);
@@ -134,7 +134,8 @@ void pool_free(struct pool *p)
 	free(p);
 }
 
-/* Threads of a pool that is not lazy are all there.  Lock held. */
+/* Start a thread if a lazy pool needs one; other pools have all their threads from the
+ * start. With the lock. */
 static int make_thread(struct pool *p)
 {
 	if (p->n_queued >= p->n_idle && p->n_threads < p->max_threads)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Threads that do everything that blocks: of a daemon, a store, a mount. */
+/* Pools of threads for work that blocks. */
 #ifndef BOOTSEER_NET_POOL_H
 #define BOOTSEER_NET_POOL_H
 
@@ -19,23 +19,23 @@ struct work {
 	void (*run)(struct work *w); /* on a thread of the pool; may block */
 	void (*done)(
 		struct work *w); /* on the loop, exactly once; may be NULL */
-	struct pool *pool;       /* the pool's, as the rest */
+	struct pool *pool;       /* used by the pool, as the members below */
 	struct work *next;
 	int64_t queued_ns;
 	struct loop_call call;
 };
 
 /*
- * Start `n_threads` threads whose works are finished on `loop`.  At most
- * `max_queued` works wait for a thread; 0 is no bound, for callers that bound the
- * works themselves.  The threads block all signals.
+ * Start `n_threads` threads; `done` of their works is called on `loop`. At most `max_queued`
+ * works wait for a thread; 0: no limit, for callers that limit the works themselves. The threads
+ * block all signals.
  */
 int pool_new(struct loop *loop, size_t n_threads, size_t max_queued,
 	     struct pool **ret, struct error *err) MUST_CHECK;
 
 /*
- * The same for works without `done`, of any number: threads begin as they are wanted,
- * because most stores of a command are asked for little.
+ * As pool_new(), for any number of works without `done`. Threads are started when needed, since
+ * most stores of a command get few requests.
  */
 int pool_new_lazy(size_t max_threads, struct pool **ret,
 		  struct error *err) MUST_CHECK;
@@ -54,12 +54,12 @@ DEFINE_AUTO(pool)
  * thread and got none; `w` was not taken.
  */
 int pool_submit(struct pool *p, struct work *w) MUST_CHECK;
-/* The same, before all that wait: what is asked for a second time is late already. */
+/* As pool_submit(), but before all waiting works: for work that was delayed once already. */
 int pool_submit_first(struct pool *p, struct work *w) MUST_CHECK;
 
-/* Works that wait for a thread now.  Any thread. */
+/* Number of works that wait for a thread now. Any thread. */
 size_t pool_queued(struct pool *p);
-/* How long works waited for a thread, all together.  Any thread. */
+/* Total time that works waited for a thread. Any thread. */
 uint64_t pool_waited_ns(struct pool *p);
 
 #endif

@@ -29,7 +29,7 @@ struct client_call {
 	struct http_sink sink;
 	const struct service_client *client;
 	bool is_silence_told;
-	struct buf *body; /* of a good answer */
+	struct buf *body; /* body of a successful answer */
 	struct buf url, token;
 	const char *headers[SERVICE_HEADERS_MAX + 2];
 };
@@ -73,7 +73,7 @@ static int service_client_keep(struct http_sink *sink,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* The token is read each time, since whoever rotates it tells nobody. */
+/* Read the token for each request, since it may be replaced at any time. */
 static int read_token(const struct service_client *s, struct client_call *c,
 		      struct error *err)
 {
@@ -118,7 +118,7 @@ static const struct http_refusal refusals[] = {
 	{ 504, ETIMEDOUT, "" },
 };
 
-/* ": message" out of the service's JSON. */
+/* Get ": message" from the service's JSON. */
 static void get_reason(const struct http_response *r, char out[REASON_MAX])
 {
 	json_t *j = r->body.len ? json_loadb(r->body.data, r->body.len, 0, NULL)
@@ -128,7 +128,7 @@ static void get_reason(const struct http_response *r, char out[REASON_MAX])
 
 	(void)snprintf(out, REASON_MAX, "%s%s", text ? ": " : "",
 		       text ? text : "");
-	/* A stranger's text must not write to a terminal. */
+	/* The text comes from outside, and must not send control characters to a terminal. */
 	text_make_printable(out);
 	json_decref(j);
 }
@@ -244,7 +244,7 @@ static int check_token(const struct service_client_config *cfg,
 			 cfg->plain_cure ? cfg->plain_cure : "");
 }
 
-/* A name that can be sent: docs/formats/registry-api.md, "Sending a recording". */
+/* Check that the name can be sent: docs/formats/registry-api.md, "Sending a recording". */
 int service_client_check_node(const char *node, struct error *err)
 {
 	for (const char *p = node; *p; p++)
@@ -276,7 +276,7 @@ static int open_service(struct service_client *s,
 		.cert_file = cfg->cert_file,
 		.key_file = cfg->key_file,
 		.allow_plain = !url_is_secret(cfg->url),
-		/* Requests to this machine go by no proxy. */
+		/* Requests to this machine itself use no proxy. */
 		.is_direct = cfg->is_direct || url_is_loopback(cfg->url),
 		.connect_timeout_ms = cfg->timeout_ms < CONNECT_MS
 					      ? cfg->timeout_ms

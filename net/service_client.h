@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A client of bootseer-registry (docs/formats/registry-api.md): one request after
- * another, with the token, and what its refusals mean.  Any thread.
+ * A client of bootseer-registry (docs/formats/registry-api.md): makes single requests with the
+ * token, and explains refusals. Any thread.
  */
 #ifndef BOOTSEER_NET_SERVICE_CLIENT_H
 #define BOOTSEER_NET_SERVICE_CLIENT_H
@@ -16,30 +16,32 @@ struct service_client_config {
 	const char *url;        /* "https://host:port" */
 	const char *token_file; /* bearer token, read for each request; NULL */
 	const char *ca_file;    /* PEM; NULL: the system's */
-	bool plain_token; /* the token may go to another machine by http:// */
-	const char *plain_cure; /* how to allow that, for messages; NULL: not */
+	/* the token may be sent to another machine by http:// */
+	bool plain_token;
+	/* how users allow that, for messages; NULL: not possible */
+	const char *plain_cure;
 	/* The node's own certificate and key, PEM, for a service that asks for
 	 * them; NULL: none. */
 	const char *cert_file, *key_file;
-	bool is_direct;      /* whatever http_proxy says */
+	bool is_direct;      /* use no proxy, whatever http_proxy says */
 	uint32_t timeout_ms; /* of one request in all */
-	/* Called once for a request that has waited for a byte for SERVICE_SILENT_MS.
-	 * NULL: nobody is told. */
+	/* Called once for a request that has waited SERVICE_SILENT_MS for a byte. May be
+	 * NULL. */
 	void (*silent)(const char *url, uint32_t timeout_ms);
 };
 
-/* Nothing is contacted.  -EINVAL: the address is none, or another machine's that
- * would get the token without TLS. */
+/* Make a client; contacts nobody. -EINVAL: not a valid address, or one of another machine
+ * that would get the token without TLS. */
 int service_client_new(const struct service_client_config *cfg,
 		       struct service_client **ret,
 		       struct error *err) MUST_CHECK;
 void service_client_free(struct service_client *s); /* NULL is allowed */
 DEFINE_AUTO(service_client)
 
-/* Its address, for messages; borrowed. */
+/* The service's address, for messages; borrowed. */
 const char *service_client_url(const struct service_client *s);
 
-/* -EINVAL: no name of a node that the service takes. */
+/* -EINVAL: the service does not accept this as the name of a node. */
 int service_client_check_node(const char *node, struct error *err) MUST_CHECK;
 
 /* Append "?name=value" or "&name=value", escaped, to a path; a value of NULL is
@@ -57,7 +59,7 @@ struct service_request {
 	size_t body_len;
 };
 
-/* A good answer; zeroed by the caller but for the limit of the body. */
+/* A successful answer; zeroed by the caller except for the body's limit. */
 struct service_answer {
 	struct http_response head;
 	struct buf body;
@@ -65,8 +67,8 @@ struct service_answer {
 void service_answer_fini(struct service_answer *a);
 
 /*
- * Send it.  -EACCES, -EINVAL, -ENOENT, -EBUSY, -EFBIG, -EIO and -ETIMEDOUT are
- * the service's refusals, with its words and a cure; or as http_do().
+ * Send a request. Refusals of the service are -EACCES, -EINVAL, -ENOENT, -EBUSY, -EFBIG, -EIO
+ * and -ETIMEDOUT, with its text and advice; other failures as of http_do().
  */
 int service_client_do(struct service_client *s, const struct service_request *r,
 		      struct service_answer *ret, struct error *err) MUST_CHECK;

@@ -7,14 +7,13 @@
 struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
 
 /*
- * Have `ctx` believe certificates of the authorities in a PEM file.
+ * Have `ctx` trust the authorities in a PEM file.
  *
- * A file that begins with a root is a list of authorities.  In any other file the first
- * certificate is the authority, which counts without the one that signed it, and those
- * after it are the chain that did: they have also signed certificates of strangers, so
- * they are not believed.
+ * A file that begins with a root certificate is a list of authorities. In any other file the
+ * first certificate is the authority, trusted without its issuer, and the others are its chain
+ * of issuers: these also sign other parties' certificates, so they are not trusted.
  *
- * Returns false where the file has none; OpenSSL's queue of errors then has the reason.
+ * Returns false if the file has no certificate; the reason is in OpenSSL's error queue.
  */
 bool tls_authority_load(struct ssl_ctx_st *ctx, const char *file);
 

@@ -12,7 +12,7 @@ void traffic_mark(int fd, unsigned int dscp)
 
 	if (!dscp)
 		return;
-	/* A socket of IPv6 may talk IPv4; one of IPv4 refuses the second call. */
+	/* An IPv6 socket may carry IPv4, so set both; an IPv4 socket refuses the second. */
 	(void)setsockopt(fd, IPPROTO_IP, IP_TOS, &value, sizeof(value));
 	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &value, sizeof(value));
 }

@@ -22,7 +22,7 @@ int unix_connect(const char *path, uint32_t patience_ms)
 		    SOCK_STREAM | SOCK_CLOEXEC |
 			    (patience_ms ? 0 : SOCK_NONBLOCK),
 		    0);
-	/* connect(2) heeds the first. */
+	/* SO_SNDTIMEO also limits connect(2). */
 	if (fd < 0 ||
 	    (patience_ms && (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most,
 					sizeof(most)) < 0 ||

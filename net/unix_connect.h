@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Connections to Unix sockets. */
+/* Connects to Unix sockets. */
 #ifndef BOOTSEER_NET_UNIX_CONNECT_H
 #define BOOTSEER_NET_UNIX_CONNECT_H
 
@@ -8,12 +8,12 @@
 
 #include "common/cleanup.h"
 
-/* A stream to the socket `path`, closed on exec; -errno.  Waits while its queue is full, for
- * `patience_ms` at most, which then bounds each send() and recv(), too: -EAGAIN.  With 0 it does
- * not wait, and neither do calls on the descriptor. */
+/* Connect a stream to the socket `path`, close-on-exec; returns it, or -errno. While the
+ * socket's queue is full, waits for up to `patience_ms`, which then also limits each send() and
+ * recv(): -EAGAIN. With 0 neither this nor calls on the descriptor wait. */
 int unix_connect(const char *path, uint32_t patience_ms) MUST_CHECK;
 
-/* Does a process accept there now?  So does one whose queue is full. */
+/* Does a process listen there? Also true when its queue is full. */
 bool unix_is_served(const char *path);
 
 #endif

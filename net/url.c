@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A copy that free() takes; NULL where the part is absent.  -ENOMEM. */
+/* Copy a part of the URL for free(); NULL where it is absent. -ENOMEM. */
 static int take_part(CURLU *h, CURLUPart part, char **ret)
 {
 	char *text = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * URLs, read by libcurl: whoever judges a URL has to see in it the host that
- * libcurl will connect to.  No name is looked up.
+ * Parses URLs with libcurl, so that code which checks a URL sees the host to which libcurl will
+ * connect. No name is looked up.
  */
 #ifndef BOOTSEER_NET_URL_H
 #define BOOTSEER_NET_URL_H
@@ -11,12 +11,12 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
-/* The parts of a URL; all but `query` are there. */
+/* The parts of a URL; only `query` may be NULL. */
 struct url {
 	char *scheme; /* in lower case */
 	char *host;   /* IPv6 in brackets */
-	char *port;   /* the scheme's, where none is given */
-	char *path;   /* "/" at least */
+	char *port;   /* that of the scheme if none is given */
+	char *path;   /* at least "/" */
 	char *query;
 	bool has_user, has_fragment;
 };
@@ -25,15 +25,15 @@ struct url {
 int url_parse(const char *text, struct url *ret) MUST_CHECK;
 void url_fini(struct url *u);
 
-/* When memory is short the answer to each of these is no. */
+/* Each of these returns false when memory is short. */
 
-/* Is it http://HOST or https://HOST, with whatever follows? */
+/* Is it http://HOST or https://HOST, with anything behind? */
 bool url_is_http(const char *text);
-/* Is it http://HOST[:PORT] or https://HOST[:PORT], and nothing more but a /? */
+/* Is it http://HOST[:PORT] or https://HOST[:PORT], with at most a / behind? */
 bool url_is_origin(const char *text);
-/* Is it https://, so that what is sent there is secret? */
+/* Is it https://, so that data sent there is encrypted? */
 bool url_is_secret(const char *text);
-/* Is its host this machine itself: 127.0.0.0/8, ::1 or localhost? */
+/* Is its host this machine: 127.0.0.0/8, ::1 or localhost? */
 bool url_is_loopback(const char *text);
 /* Have both the same scheme, host and port? */
 bool url_is_same_origin(const char *a, const char *b);
