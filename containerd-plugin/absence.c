@@ -6,7 +6,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-/* An absence that no call has met for this long is over: bootseerd may have come and gone. */
+/* When no call has found bootseerd absent for so long, the absence is forgotten: bootseerd
+ * may have returned and gone again. */
 #define FORGET_NS (60 * NS_PER_S)
 
 static uint32_t left_ms(struct control_patience *p, const struct error *why)

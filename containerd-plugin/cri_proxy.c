@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* On the loop, but for deliver_pulls(), which waits for bootseerd. */
+/* Runs on the loop, except deliver_pulls(), which waits for bootseerd. */
 #include "containerd-plugin/cri_proxy.h"
 
 #include <errno.h>
@@ -18,33 +18,36 @@
 #define CONNECTIONS_MAX 64
 #define BACKLOG 64
 #define CHUNK 65536u
-#define PULLS_MAX GRPC_TAP_STREAMS /* that one chunk may end */
+#define PULLS_MAX GRPC_TAP_STREAMS /* pulls that one chunk can complete */
 #define THREADS 4
-#define QUEUE_MAX CONNECTIONS_MAX /* one work a connection */
-#define NODE_MS 5000 /* for all pulls of a chunk; bootseerd may be starting */
+#define QUEUE_MAX CONNECTIONS_MAX /* one work for each connection */
+/* limit for all pulls of a chunk; bootseerd may be starting */
+#define NODE_MS 5000
 #define NODE_LEAST_MS 10
-#define QUIET_NS (10 * NS_PER_S) /* after bootseerd was away or silent */
+/* pause after bootseerd was absent or silent */
+#define QUIET_NS (10 * NS_PER_S)
 
-/* An end of a relay, and the bytes that it has yet to be sent. */
+/* An end of a relay, and the bytes still to be sent to it. */
 struct cri_relay_end {
 	struct loop_watch watch;
 	struct buf out;
 	size_t out_off;
-	bool has_ended; /* it sends no more */
+	bool has_ended; /* it has ended its sending */
 	int fd;
 };
 
-/* A connection of the kubelet, and one of ours to containerd. */
+/* A connection of the kubelet, with the one to containerd that belongs to it. */
 struct cri_relay {
 	struct cri_proxy *proxy;
 	struct cri_relay *prev, *next;
 	struct cri_relay_end client, server;
-	struct grpc_tap *tap; /* NULL: what is sent is not followed any more */
+	/* NULL: the client's bytes are no longer followed */
+	struct grpc_tap *tap;
 	struct cri_pull pulls[PULLS_MAX];
 	size_t n_pulls;
 	struct work work;
-	int delivered; /* by `work`: 0, or the last failure */
-	bool is_held;  /* `work` is under way, and the client's bytes wait */
+	int delivered; /* result of `work`: 0, or the last failure */
+	bool is_held;  /* `work` is running, and the client's bytes wait */
 	bool is_closed;
 };
 
@@ -55,7 +58,7 @@ struct cri_proxy {
 	struct pool *pool;
 	struct cri_relay *relays;
 	size_t n_relays;
-	int64_t quiet_until_ns; /* no call waits for bootseerd before */
+	int64_t quiet_until_ns; /* until then no call waits for bootseerd */
 };
 
 /* --------------------------------------------------------------- connections --- */
@@ -95,7 +98,7 @@ static void relay_close(struct cri_relay *r)
 		relay_free(r);
 }
 
-/* Send what there is; -1: the connection is of no use any more. */
+/* Send waiting bytes; -1: the connection has failed. */
 static int flush_end(struct cri_relay_end *e)
 {
 	while (e->out_off < e->out.len) {
@@ -125,7 +128,7 @@ static int watch_end(struct cri_relay_end *e, bool may_read, bool may_write)
 						 (may_write ? LOOP_WRITE : 0u));
 }
 
-/* Flush what may be sent, and wait for what can come.  May close. */
+/* Send what can be sent, and set what to wait for. May close the relay. */
 static void relay_go_on(struct cri_relay *r)
 {
 	struct cri_relay_end *c = &r->client, *s = &r->server;
@@ -142,7 +145,8 @@ static void relay_go_on(struct cri_relay *r)
 
 /* --------------------------------------------------------------------- logins --- */
 
-/* Within `left_ms`, of which a part is for a bootseerd that does not listen yet. */
+/* Give bootseerd the login of a pull, within `left_ms`; part of that may be spent waiting
+ * for bootseerd to listen. */
 static int deliver_pull(const struct cri_proxy *p, const struct cri_pull *pull,
 			uint32_t left_ms)
 {
@@ -182,7 +186,7 @@ static void deliver_pulls(struct work *w)
 	int64_t end = clock_now_ms() + NODE_MS;
 
 	r->delivered = 0;
-	/* A bootseerd that is away keeps the others waiting no longer. */
+	/* Once bootseerd is found absent, the other pulls do not wait for it. */
 	for (size_t k = 0; k < r->n_pulls && !is_away(r->delivered); k++) {
 		int64_t left = end - clock_now_ms();
 
@@ -225,8 +229,8 @@ static void on_pull(void *arg, const void *message, size_t len)
 		cri_pull_fini(&pull);
 }
 
-/* The client's bytes wait until bootseerd has the logins in them, but not for one that was away
- * a moment ago: all calls of the kubelet would wait at each pull. */
+/* Hold the client's bytes until bootseerd has the logins in them; but not if bootseerd was
+ * absent a moment ago, since then all calls of the kubelet would wait at each pull. */
 static void hold_client(struct cri_relay *r)
 {
 	if (r->n_pulls == 0 || r->is_held)
@@ -266,7 +270,7 @@ static void follow_client(struct cri_relay *r, const char *data, size_t len)
 
 /* ---------------------------------------------------------------------- bytes --- */
 
-/* -1: the connection is of no use any more. */
+/* Read from one end into the other's buffer; -1: the connection has failed. */
 static int read_end(struct cri_relay_end *from, struct cri_relay_end *to)
 {
 	ssize_t n;
@@ -310,7 +314,7 @@ static void on_server(struct loop_watch *w, unsigned int ready)
 
 /* ------------------------------------------------------------------ the socket --- */
 
-/* A Unix socket connects at once, or not at all. */
+/* Connect; a Unix socket connects at once or fails. */
 static int connect_containerd(const char *path, int *ret, struct error *err)
 {
 	int fd = unix_connect(path, 0);
@@ -322,7 +326,7 @@ static int connect_containerd(const char *path, int *ret, struct error *err)
 	return 0;
 }
 
-/* Takes `fd`, also on failure. */
+/* Begin a relay for a connection; takes `fd`, also on failure. */
 static int relay_new(struct cri_proxy *p, int fd, struct error *err)
 {
 	struct cri_relay *r = calloc(1, sizeof(*r));
@@ -335,7 +339,7 @@ static int relay_new(struct cri_proxy *p, int fd, struct error *err)
 	r->proxy = p;
 	r->client.fd = fd;
 	r->server.fd = -1;
-	/* Messages that pass may hold a login. */
+	/* The messages in the buffers may contain logins. */
 	r->client.out.is_secret = true;
 	r->server.out.is_secret = true;
 	r->client.watch.fn = on_client;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The CRI's image service for the kubelet's imageServiceEndpoint: a socket whose bytes go to
- * containerd's and back unchanged.  A PullImage among them waits until bootseerd has the
- * login that it carries, a moment at most: containerd asks for the image's snapshots then.
+ * containerd's socket and back unchanged. A PullImage is held, for a moment at most, until
+ * bootseerd has the login in it: containerd will then request snapshots of the image.
  */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_CRI_PROXY_H
 #define BOOTSEER_CONTAINERD_PLUGIN_CRI_PROXY_H
@@ -21,12 +21,12 @@ struct cri_proxy_config {
 int cri_proxy_new(struct loop *loop, const struct cri_proxy_config *cfg,
 		  struct cri_proxy **ret, struct error *err) MUST_CHECK;
 
-/* Take no further connections. */
+/* Accept no more connections. */
 void cri_proxy_drain(struct cri_proxy *p);
 
-/* Before loop_free() and cri_proxy_free(): ends all connections, and its threads. */
+/* End all connections and the threads; call it before loop_free() and cri_proxy_free(). */
 void cri_proxy_stop(struct cri_proxy *p);
-/* After loop_free(). */
-void cri_proxy_free(struct cri_proxy *p); /* both: NULL is allowed */
+/* Free the proxy; call it after loop_free(). */
+void cri_proxy_free(struct cri_proxy *p); /* NULL is allowed for both */
 
 #endif

@@ -49,7 +49,7 @@ static int skip_bytes(struct wire_bytes *in, uint64_t n)
 	return 0;
 }
 
-/* The next field: its number, and its value where that is bytes. */
+/* Take the next field: its number, and its value if that is bytes. */
 static int take_field(struct wire_bytes *in, uint64_t *ret_number,
 		      struct wire_bytes *ret)
 {
@@ -77,7 +77,7 @@ static int take_field(struct wire_bytes *in, uint64_t *ret_number,
 	}
 }
 
-/* The last field of this number, as protobuf has it. */
+/* Find the last field with this number: in protobuf the last one counts. */
 static int find_field(struct wire_bytes in, uint64_t number,
 		      struct wire_bytes *ret)
 {
@@ -96,7 +96,7 @@ static int find_field(struct wire_bytes in, uint64_t number,
 	return 0;
 }
 
-/* A text of a message, the caller's; NULL when it is not there or empty. */
+/* Find a text, which the caller frees; NULL when it is absent or empty. */
 static int find_text(struct wire_bytes in, uint64_t number, char **ret,
 		     struct error *err)
 {
@@ -115,13 +115,13 @@ static int find_text(struct wire_bytes in, uint64_t number, char **ret,
 
 /* --------------------------------------------------------------------- login --- */
 
-/* containerd shows a login to the registry only that it is for. */
+/* Is the login for the image's host? containerd sends it to no other registry. */
 static bool is_for_host(const char *server, const char *image)
 {
 	const char *scheme = strstr(server, "://");
 	size_t host = strcspn(image, "/"), len;
 
-	/* containerd reads the server as a URL, which has no host without a scheme. */
+	/* containerd parses the server as a URL, in which there is no host without a scheme. */
 	if (!scheme)
 		return false;
 	server = scheme + 3;
@@ -129,7 +129,7 @@ static bool is_for_host(const char *server, const char *image)
 	return len == host && strncmp(server, image, host) == 0;
 }
 
-/* "auth" is base 64 of user:password. */
+/* Split "auth", the base64 form of user:password. */
 static int split_auth(const char *auth, struct cri_pull *p, struct error *err)
 {
 	AUTO_BUF plain = BUF_SECRET_INIT;
@@ -156,7 +156,7 @@ static void free_secret(char *text)
 	free(text);
 }
 
-/* Which of its fields counts, in containerd's order. */
+/* Choose the login among the message's fields, in containerd's order. */
 static int parse_login(struct wire_bytes auth, struct cri_pull *p,
 		       struct error *err)
 {

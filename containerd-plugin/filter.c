@@ -7,7 +7,7 @@
 #include <pcre2.h>
 #include <string.h>
 
-/* A pattern may cost this much on one text, so that none holds up a thread. */
+/* Limits of matching a pattern, so that none occupies a thread. */
 #define PATTERN_MAX 1024
 #define MATCH_STEPS_MAX 100000
 #define MATCH_DEPTH_MAX 1000
@@ -25,12 +25,12 @@ struct selector {
 	char *label; /* the rest of the path, "" without */
 	enum operator op;
 	char *value;
-	pcre2_code *pattern; /* of OPERATOR_MATCHES */
+	pcre2_code *pattern; /* only for OPERATOR_MATCHES */
 };
 
 struct alternative {
 	struct selector *v;
-	size_t n; /* all must match; none always does */
+	size_t n; /* all must match; an empty list always matches */
 };
 
 struct filter {
@@ -86,7 +86,7 @@ static int put_rune(unsigned long v, struct buf *out)
 	return buf_append(out, u, n);
 }
 
-/* Exactly `n` digits of `base` at ps->p. */
+/* Take exactly `n` digits of `base` at ps->p. */
 static int take_digits(struct filter_parser *ps, int n, int base,
 		       unsigned long *ret, struct error *err)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Filters of List: docs/formats/snapshots.md, section "Filters".
- * No I/O; what is parsed comes from outside.
+ * Filters of the List call: docs/formats/snapshots.md, section "Filters". No I/O; the texts are
+ * untrusted.
  */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_FILTER_H
 #define BOOTSEER_CONTAINERD_PLUGIN_FILTER_H
@@ -13,7 +13,7 @@
 #include "containerd-plugin/labels.h"
 
 #define FILTERS_MAX 64          /* texts of one list */
-#define FILTER_SELECTORS_MAX 64 /* of one text */
+#define FILTER_SELECTORS_MAX 64 /* selectors in one text */
 
 struct filter;
 
@@ -25,8 +25,8 @@ struct filter_subject {
 	const struct labels *labels;
 };
 
-/* Parse texts of which one must match; no text matches all.  -EINVAL shows the
- * place. */
+/* Parse filter texts, of which one must match; without a text all snapshots match. -EINVAL:
+ * the message shows the place. */
 int filter_parse(const char *const *texts, size_t n, struct filter **ret,
 		 struct error *err) MUST_CHECK;
 void filter_free(struct filter *f);

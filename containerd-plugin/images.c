@@ -15,13 +15,15 @@
 #include "containerd-plugin/absence.h"
 #include "snapshotter/client.h"
 
-/* For how long an answer is used.  A pull asks for all its layers in a row. */
+/* How long answers are reused: a pull asks for all its layers in a row. */
 #define LAZY_TTL_NS (60 * NS_PER_S)
 #define ORDINARY_TTL_NS (10 * NS_PER_S)
 #define UNKNOWN_TTL_NS (3 * NS_PER_S)
-#define TIMEOUT_TTL_NS (60 * NS_PER_S) /* not each layer should wait so long */
-#define UNPACK_MORE_S 86400u           /* for what a layer has */
-#define ANSWERS_MAX 256                /* images that are remembered */
+/* so that not each layer waits so long */
+#define TIMEOUT_TTL_NS (60 * NS_PER_S)
+/* longest extra time for a layer, by its size */
+#define UNPACK_MORE_S 86400u
+#define ANSWERS_MAX 256 /* images that are remembered */
 
 #define LABEL_CRI_REF "containerd.io/snapshot/cri.image-ref"
 #define LABEL_CRI_MANIFEST "containerd.io/snapshot/cri.manifest-digest"
@@ -89,13 +91,13 @@ void images_free(struct image_lookup *im)
 	free(im);
 }
 
-/* Was the call sent, and nothing heard of it? */
+/* May bootseerd have received the call, though no answer came? */
 static bool is_open_question(int rc)
 {
 	return rc == -ETIMEDOUT || rc == -ECONNRESET || rc == -ENOMEM;
 }
 
-/* The message stays. */
+/* Replace the code, and keep the message. */
 static int error_code(struct error *err, int code)
 {
 	if (err)
@@ -103,7 +105,7 @@ static int error_code(struct error *err, int code)
 	return -code;
 }
 
-/* Whatever bootseerd's reason is, containerd should come again. */
+/* Report that containerd should try again, whatever bootseerd's reason is. */
 static int set_unavailable(struct error *err, const char *what)
 {
 	struct error why = ERROR_INIT;
@@ -117,7 +119,7 @@ static int connect_with(struct image_lookup *im,
 			struct control_patience *patience, int64_t timeout_ns,
 			struct node_client **ret, struct error *err)
 {
-	/* Rounded up, as 0 would be no limit. */
+	/* Rounded up, as 0 would mean no limit. */
 	int rc = node_client_open(im->config.socket,
 				  (uint32_t)((timeout_ns + 999999) / 1000000),
 				  patience, ret, err);
@@ -125,19 +127,20 @@ static int connect_with(struct image_lookup *im,
 	return rc < 0 ? set_unavailable(err, "bootseerd is needed") : 0;
 }
 
-/* Connect to bootseerd; one that is being started again is waited for. */
+/* Connect to bootseerd, and wait for it if it is restarting. */
 static int connect_node(struct image_lookup *im, int64_t timeout_ns,
 			struct node_client **ret, struct error *err)
 {
 	return connect_with(im, &im->absence.patience, timeout_ns, ret, err);
 }
 
-/* ---- whom a tree may be shared with ---- */
+/* ---- sharing of trees between images ---- */
 
 /*
- * containerd names snapshots by chain ids alone and asks nobody before it uses one
- * for another image.  So what is trusted below the prefix `scope` only must never
- * become a snapshot where images from elsewhere run, too.
+ * May a tree be used that is trusted only for repositories below the prefix `scope`? containerd
+ * finds snapshots by chain id alone, and would use one for any image with the same layers. So
+ * the tree must not become a snapshot in a snapshotter that also runs images from outside of
+ * `scope`.
  */
 static bool may_share(const struct image_lookup *im, const char *scope)
 {
@@ -145,7 +148,7 @@ static bool may_share(const struct image_lookup *im, const char *scope)
 	       (*im->config.scope && text_path_holds(scope, im->config.scope));
 }
 
-/* Is "host/repo:tag@digest" below our own scope? */
+/* Is "host/repo:tag@digest" below this snapshotter's own scope? */
 static bool is_ours(const struct image_lookup *im, const char *image)
 {
 	size_t len = strcspn(image, "@");
@@ -158,13 +161,13 @@ static bool is_ours(const struct image_lookup *im, const char *image)
 	return repo && text_path_holds(im->config.scope, repo);
 }
 
-/* ---- which image a layer belongs to ---- */
+/* ---- the image of a layer ---- */
 
 /*
- * containerd passes on what an image's manifest says of its layers, and whoever pulls
- * sets the labels that he knows of over that.  So where two name an image, one of them
- * may be the manifest's, which would have this node fetch another image for it with the
- * node's credentials.
+ * Find the image and layer that the labels name. Labels come from the image's manifest, by way
+ * of containerd, and the client that pulls overwrites those it knows. So if two labels name an
+ * image, one may come from the manifest, which could make this node fetch another image with the
+ * node's credentials: then neither is used.
  */
 static bool read_labels(const struct labels *labels, const char *parent_chain,
 			struct question *q)
@@ -211,7 +214,7 @@ static char *question_key(const struct question *q)
 	return buf_steal(&b);
 }
 
-/* Called without the lock. */
+/* Ask bootseerd about the image. Without the lock. */
 static enum images_answer ask_node(struct image_lookup *im,
 				   const struct question *q,
 				   struct node_image *ret, struct error *err)
@@ -248,7 +251,7 @@ static struct image_reply *find_answer(struct image_lookup *im, const char *key)
 	return NULL;
 }
 
-/* A free place, or the oldest answer's; NULL when all are being asked. */
+/* A free place, or the place of the oldest answer; NULL when all places wait for answers. */
 static struct image_reply *new_answer(struct image_lookup *im)
 {
 	struct image_reply *oldest = NULL;
@@ -275,7 +278,8 @@ static int64_t answer_ttl(enum images_answer kind, const struct error *err)
 	return err->code == ETIMEDOUT ? TIMEOUT_TTL_NS : UNKNOWN_TTL_NS;
 }
 
-/* Ask for `a`, whose place is kept meanwhile.  Lock held, but for the asking. */
+/* Fetch the answer into `a`, whose place stays reserved. With the lock, which is released
+ * during the request. */
 static void fill_answer(struct image_lookup *im, struct image_reply *a,
 			const struct question *q)
 {
@@ -297,9 +301,9 @@ static void fill_answer(struct image_lookup *im, struct image_reply *a,
 }
 
 /*
- * The answer for the image, asked now if there is none or `fresh`.  NULL with
- * `err`: it did not come in time; `*ret_rc` is what turn_need() said.  Lock held;
- * valid until it is released.
+ * The answer for the image, requested now if there is none or with `fresh`. NULL with `err`:
+ * none came in time; `*ret_rc` is the result of turn_need(). With the lock; valid until it is
+ * released.
  */
 static struct image_reply *
 get_answer(struct image_lookup *im, const struct question *q, struct turn *turn,
@@ -339,7 +343,7 @@ get_answer(struct image_lookup *im, const struct question *q, struct turn *turn,
 	return NULL;
 }
 
-/* Is the layer where the question says?  -1 or its index. */
+/* The index of the layer if it is where the question says, else -1. */
 static int64_t find_layer(const struct node_image *image,
 			  const struct question *q)
 {
@@ -410,7 +414,7 @@ enum images_answer images_find(struct image_lookup *im,
 	a = get_answer(im, &q, turn, false, &old, &rc, err);
 	if (a)
 		kind = use_answer(a, &q, ret, err);
-	/* A tag that moved since: its new image is worth a question. */
+	/* The tag may have moved to a new image since: ask again. */
 	if (a && old && a->kind == IMAGES_LAZY && kind == IMAGES_UNKNOWN &&
 	    !q.has_manifest) {
 		a = get_answer(im, &q, turn, true, &old, &rc, err);
@@ -423,7 +427,7 @@ enum images_answer images_find(struct image_lookup *im,
 
 /* ---- mounts and layers ---- */
 
-/* bootseerd has it no more: what it answered before holds no longer. */
+/* bootseerd no longer has the tree: drop the answers with it. */
 static void forget_tree(struct image_lookup *im, const struct digest *tree)
 {
 	pthread_mutex_lock(&im->lock);
@@ -449,7 +453,8 @@ int images_mount(struct image_lookup *im, const struct digest *tree,
 {
 	AUTO_FREE char *path = NULL, *scope = NULL;
 	struct node_client *c = NULL;
-	/* At the plugin's start only: what is not mounted then is, on use. */
+	/* No timeout given: the call may wait for bootseerd. At the plugin's start it may
+	 * not, as trees not mounted then are mounted on use. */
 	bool is_patient = timeout_ns == 0;
 	bool open_question = false;
 	char user[80];
@@ -481,7 +486,7 @@ int images_mount(struct image_lookup *im, const struct digest *tree,
 	return open_question ? error_code(err, EINPROGRESS) : rc;
 }
 
-/* Is the tree of all layers the one of this layer? */
+/* Is this layer the image's uppermost one, so that the tree is exactly its content? */
 static bool is_on_top(const struct node_image *image, const char *chain)
 {
 	struct digest d;
@@ -504,7 +509,8 @@ int images_bring(struct image_lookup *im, const char *image,
 	if (kind == IMAGES_LAZY)
 		*ret = found.id;
 	node_image_fini(&found);
-	/* More than the layer, which nobody asked for. */
+	/* The image now has further layers, so its tree would show more than the snapshot
+	 * should. */
 	if (is_other)
 		return error_set(err, EKEYREJECTED,
 				 "image '%s' has other layers on this one",
@@ -643,7 +649,7 @@ int images_unpack(struct image_lookup *im, const struct node_layer *l,
 		  struct error *err)
 {
 	struct node_client *c = NULL;
-	/* A large layer takes long: a second for each MiB. */
+	/* A large layer takes long: add a second for each MiB. */
 	uint64_t more_s = l->size / MIB;
 	int rc;
 

@@ -11,7 +11,7 @@
 #define LABELS_MAX 1024     /* labels of one snapshot */
 #define LABEL_SIZE_MAX 4096 /* bytes of a name and its value */
 
-/* Told beside the chain id of a layer that a client is about to fetch. */
+/* On a snapshot for a layer that a client is about to fetch: the layer's chain id. */
 #define LABEL_SNAPSHOT_REF "containerd.io/snapshot.ref"
 
 struct label {
@@ -31,10 +31,10 @@ struct labels {
 
 void labels_fini(struct labels *l);
 
-/* The value, borrowed until the next change; NULL when there is none. */
+/* The value of a label, borrowed until the next change; NULL when there is none. */
 const char *labels_get(const struct labels *l, const char *key);
 
-/* Set, or remove when `value` is "".  -EINVAL: too long or too many. */
+/* Set a label, or remove it when `value` is "". -EINVAL: too long or too many. */
 int labels_set(struct labels *l, const char *key, const char *value,
 	       struct error *err) MUST_CHECK;
 

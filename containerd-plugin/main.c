@@ -19,9 +19,10 @@
 #include "snapshotter/client.h"
 
 #define EXIT_BAD_OPTIONS 2
-/* sun_path less a byte and less ".new", which it has until it is listened on. */
+/* longest address: sun_path less its last byte, and less ".new", which is appended until the
+ * socket listens */
 #define ADDRESS_MAX 103
-#define STOP_GRACE_NS INT64_C(5000000000) /* for calls under way */
+#define STOP_GRACE_NS INT64_C(5000000000) /* time for running calls to end */
 
 struct plugin_config {
 	char *root;
@@ -156,12 +157,12 @@ struct plugin_daemon {
 	struct snapshots *snapshots;
 	struct plugin_service *service;
 	struct grpc_server *server;
-	struct cri_proxy *images; /* NULL: not wanted */
+	struct cri_proxy *images; /* NULL: disabled */
 	struct daemon_signals signals;
 	struct loop_timer grace;
 };
 
-/* ---- the end ---- */
+/* ---- ending ---- */
 
 static void on_idle(void *arg)
 {
@@ -173,8 +174,8 @@ static void on_idle(void *arg)
 static void on_grace_over(struct loop_timer *t)
 {
 	(void)t;
-	/* Every answer was durable before it was given, so what is under way may
-	 * end anywhere; its threads may wait for bootseerd for long. */
+	/* Running calls may be cut off at any point: every answer was durable before it was
+	 * sent, and their threads may wait long for bootseerd. */
 	log_warning("main", "ending with calls under way");
 	_exit(EXIT_SUCCESS);
 }
@@ -194,7 +195,7 @@ static void on_signal(void *arg, int signo)
 	service_when_idle(d->service, on_idle, d);
 }
 
-/* ---- the start ---- */
+/* ---- starting ---- */
 
 static int make_parent(const char *path, struct error *err)
 {
@@ -229,7 +230,7 @@ static int listen_on(struct plugin_daemon *d, const char *address,
 	return rc < 0 ? rc : grpc_server_listen(d->server, address, err);
 }
 
-/* Logins are in its memory. */
+/* Start the CRI proxy, after protecting this process's memory, which will contain logins. */
 static int start_proxy(struct plugin_daemon *d, const struct plugin_config *cfg,
 		       struct error *err)
 {
@@ -316,7 +317,7 @@ static int check_absolute(const char *option, const char *path,
 			 option, path);
 }
 
-/* A socket, and the folder that make_parent() makes for it. */
+/* Check that the address can be a socket, and that its folder can be made. */
 static int check_address(const char *option, const char *address,
 			 struct error *err)
 {

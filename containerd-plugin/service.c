@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Each call is a work: its message is unpacked and answered on a pool thread,
- * its reply is sent on the loop.  What only touches the state has threads of its
- * own, so that containerd, which waits for it inside a transaction, never waits
- * behind a download.  What has to wait for a registry has others, for each kind of
- * waiting (turn.h), which the hosts of registries share by net/lanes.h; a call
- * that waits for its turn has no thread.
+ * Each call is a work: its message is unpacked and answered on a pool thread, and the reply is
+ * sent on the loop. Calls that only touch the state have their own threads, so that containerd,
+ * which waits for them inside a transaction, never waits behind a download. Calls that wait for
+ * a registry use other threads, for each kind of waiting (turn.h), which the registries' hosts
+ * share by net/lanes.h; a call that waits for its turn occupies no thread.
  */
 #include "containerd-plugin/service.h"
 
@@ -22,15 +21,15 @@
 #define QUICK_THREADS 2
 #define QUEUE_MAX 4096
 #define LANE_WAITING 256 /* calls that wait for one host */
-/* For so long a call waits for its turn; and how often it looks whether its client
- * is there. */
+/* How long a call waits for its turn, and how often it checks that its client is still
+ * connected. */
 #define TURN_NS INT64_C(2000000000)
 #define UNPACK_TURN_NS INT64_C(60000000000)
 #define LOOK_NS INT64_C(500000000)
-#define LIST_PAGE 100         /* snapshots of one message */
-#define LIST_BYTES (1u << 20) /* or as many as are about so long */
+#define LIST_PAGE 100         /* snapshots in one message */
+#define LIST_BYTES (1u << 20) /* or so many bytes, about */
 #define SERVICE "/containerd.services.snapshots.v1.Snapshots/"
-/* The service's other method, Diff, makes layers, which containerd does itself. */
+/* The service's other method, Diff, makes layers; containerd does that itself. */
 #define APPLY "/containerd.services.diff.v1.Diff/Apply"
 
 struct plugin_service {
@@ -39,7 +38,8 @@ struct plugin_service {
 	struct pool *quick;
 	struct pool *slow[TURN_KINDS];
 	struct lanes *lanes[TURN_KINDS]; /* NULL for TURN_LOCAL */
-	struct lanes *layers; /* by turn.layer: one of each name at a time */
+	/* keyed by turn.layer: lets one call for each layer run at a time */
+	struct lanes *layers;
 	size_t n_busy;
 	bool is_stopped;
 	void (*idle)(void *arg);
@@ -55,15 +55,15 @@ struct request {
 	struct error err;
 	int rc;
 
-	/* From the time that it asks for a turn until the turn's end. */
+	/* Set from the request for a turn until the turn's end. */
 	struct turn turn;
-	struct lanes *lanes; /* borrowed; where `lane` is */
+	struct lanes *lanes; /* borrowed; the lanes that `lane` is in */
 	struct lane_turn lane;
-	struct lane_turn layer; /* kept while it waits for `lane`, too */
+	struct lane_turn layer; /* also held while it waits for `lane` */
 	struct loop_timer look;
 	int64_t waits_since_ns;
 
-	/* List, between its messages. */
+	/* State of List between its messages. */
 	struct filter *filter;
 	char *after;
 	bool more;
@@ -71,8 +71,8 @@ struct request {
 
 struct operation {
 	const char *name;
-	bool slow;           /* may wait for disks or bootseerd */
-	enum turn_kind kind; /* the threads that it begins on, if slow */
+	bool slow;           /* it may wait for disks or bootseerd */
+	enum turn_kind kind; /* kind of thread on which it begins, if slow */
 	int (*run)(struct request *r, const uint8_t *data, size_t len);
 };
 
@@ -222,7 +222,7 @@ static bool matches_filter(const struct filter *f, const struct snapshot *snap)
 					 .labels = &snap->labels });
 }
 
-/* Read on from `after` until a message is full. */
+/* Read snapshots from `after` on until a message is full. */
 static int list_page(struct request *r)
 {
 	struct store *store = snapshots_store(r->service->snapshots);
@@ -310,7 +310,7 @@ static void on_run(struct work *w)
 	r->rc = r->op->run(r, data, len);
 }
 
-/* May begin other requests, and end them. */
+/* Leave the host's lane. May start other requests, and end them. */
 static void leave_lane(struct request *r, bool is_answered)
 {
 	loop_timer_stop(&r->look);
@@ -318,7 +318,7 @@ static void leave_lane(struct request *r, bool is_answered)
 		lanes_leave(r->lanes, &r->lane, is_answered, clock_now_ns());
 }
 
-/* The same. */
+/* Leave the layer's lane. May start other requests, and end them. */
 static void leave_layer(struct request *r)
 {
 	r->turn.has_layer = false;
@@ -327,7 +327,7 @@ static void leave_layer(struct request *r)
 			    clock_now_ns());
 }
 
-/* On success `r` belongs to the pool until on_done(). */
+/* Give `r` to a pool; on success the pool has it until on_done(). */
 static void submit_request(struct request *r)
 {
 	struct plugin_service *s = r->service;
@@ -361,8 +361,8 @@ static int64_t wait_limit_ns(const struct request *r)
 	return r->turn.kind == TURN_UNPACK ? UNPACK_TURN_NS : TURN_NS;
 }
 
-/* The host has no place, or others have the layer: what can be done without is done
- * without. */
+/* The host had no free place in time, or another call has the layer: go on without what the
+ * call waited for, if it can. */
 static void go_without(struct request *r)
 {
 	if (r->turn.kind == TURN_LOCAL)
@@ -391,7 +391,7 @@ static void on_look(struct loop_timer *t)
 		    loop_timer_start(r->service->loop, t, LOOK_NS, NULL) < 0)) {
 		go_without(r);
 	} else if (!is_waiting(r)) {
-		/* Without it the call only is not cut short. */
+		/* If the timer fails, the call just cannot be cut short. */
 		(void)!loop_timer_start(r->service->loop, t, LOOK_NS, NULL);
 	}
 }
@@ -433,8 +433,8 @@ static int enter_lane(struct request *r)
 	return lanes_enter(r->lanes, r->turn.host, &r->lane, r->waits_since_ns);
 }
 
-/* Run the request on a thread that may wait for a registry: before, it ended where it
- * would have waited, and had changed nothing. */
+/* Run the request again on a thread that may wait for a registry: the first run ended where
+ * it would have waited, and has changed nothing. */
 static void take_turn(struct request *r)
 {
 	bool wants_layer = r->turn.layer[0] && !r->turn.has_layer;
@@ -443,7 +443,8 @@ static void take_turn(struct request *r)
 	r->err = (struct error)ERROR_INIT;
 	buf_reset(&r->reply);
 	r->waits_since_ns = clock_now_ns();
-	/* A call that asks for anything else has that layer, or does not need it yet. */
+	/* A call that asks for something else has the layer already, or does not need it
+	 * yet. */
 	if (!wants_layer && r->turn.kind != TURN_UNPACK) {
 		leave_layer(r);
 		r->turn.layer[0] = '\0';
@@ -458,7 +459,7 @@ static void take_turn(struct request *r)
 		submit_request(r);
 }
 
-/* List: the peer took the last message. */
+/* List: the peer has taken the last message, so read the next page. */
 static void on_drained(struct grpc_call *c, void *arg)
 {
 	struct request *r = arg;
@@ -480,7 +481,7 @@ static void on_done(struct work *w)
 		return;
 	}
 	leave_layer(r);
-	/* An empty message is a message, but an empty List has none. */
+	/* An empty message must be sent too, except for an empty List, which has no message. */
 	if (r->rc == 0 && (r->reply.len > 0 || r->op->run != run_list) &&
 	    grpc_call_send(r->call, r->reply.len ? r->reply.data : "",
 			   r->reply.len) < 0)
@@ -508,14 +509,15 @@ static void start(struct grpc_call *call, struct plugin_service *s,
 	r->work.done = on_done;
 	r->turn.kind = op->kind;
 	r->look.fn = on_look;
-	/* Without it the call only is not cut short. */
+	/* If the timer fails, the call just cannot be cut short. */
 	if (op->kind == TURN_UNPACK)
 		(void)!loop_timer_start(s->loop, &r->look, LOOK_NS, NULL);
 	s->n_busy++;
 	submit_request(r);
 }
 
-/* As long as a download of a layer, and cut short as that. */
+/* Begin an Apply. It may take as long as a download of a layer, and can be cut short in the
+ * same way. */
 static void start_apply(struct grpc_call *call, void *arg)
 {
 	static const struct operation op = { .name = "apply",
@@ -569,8 +571,8 @@ const struct grpc_method *service_methods(void)
 
 /* ---- the service ---- */
 
-/* Open the threads of a kind. A single host may hold half of those that ask or start, and
- * a few of those that unpack, which it may hold for long. */
+/* Start the threads of a kind. One host may hold half of those for questions or starts, and
+ * only a few of those for unpacking, as it may hold these for long. */
 static int open_kind(struct plugin_service *s, enum turn_kind kind,
 		     size_t n_threads, struct error *err)
 {

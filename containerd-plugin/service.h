@@ -14,25 +14,25 @@
 
 struct plugin_service;
 
-/* Everything borrowed; `snapshots` and `loop` must outlive it. */
+/* All arguments are borrowed; `snapshots` and `loop` must outlive the service. */
 int service_new(struct loop *loop, struct snapshots *snapshots,
 		size_t n_threads, struct plugin_service **ret,
 		struct error *err) MUST_CHECK;
 
-/* End the threads, after the calls that are under way; the server must be gone.
- * Their ends are still posted to the loop. */
+/* End the threads after the running calls; the server must have been freed. The calls' ends
+ * are still posted to the loop. */
 void snapshots_service_stop(struct plugin_service *s);
 
-/* After snapshots_service_stop() and loop_free(). */
+/* Free the service, after snapshots_service_stop() and loop_free(). */
 void service_free(struct plugin_service *s);
 
 /* For grpc_server_new(), with the service as its `arg`. */
 const struct grpc_method *service_methods(void);
 
-/* Calls that came and are not answered. */
+/* Number of calls that are not answered yet. */
 size_t service_busy(const struct plugin_service *s);
 
-/* Have `fn(arg)` called once, when none is under way. */
+/* Have `fn(arg)` called once, when no call is running. */
 void service_when_idle(struct plugin_service *s, void (*fn)(void *arg),
 		       void *arg);
 

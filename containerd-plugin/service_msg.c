@@ -151,7 +151,7 @@ void msg_update_fini(struct msg_update *m)
 
 /* ---- Apply ---- */
 
-/* The value of `option` if it is that of `name`, "upperdir="; else NULL. */
+/* The value of a mount option "NAME=value" if it has this name ("upperdir="); else NULL. */
 static const char *option_value(const char *option, const char *name)
 {
 	size_t n = strlen(name);
@@ -165,8 +165,8 @@ static int refuse_mount(const char *what, struct error *err)
 			 what);
 }
 
-/* An overlay that maps ids, or is a user's without rights, is refused: its folder cannot be
- * written to instead. */
+/* Read the options of an overlay mount. One that maps ids, or is mounted without privileges,
+ * is refused: writing to its folder directly would not give the same result. */
 static int read_overlay(const Snapshots__Mount *m, const char **ret_dir,
 			const char **ret_lower, struct error *err)
 {
@@ -181,7 +181,7 @@ static int read_overlay(const Snapshots__Mount *m, const char **ret_dir,
 		else if (!option_value(o, "workdir=") &&
 			 !option_value(o, "index="))
 			return refuse_mount(o, err);
-		/* A colon that is part of a name. */
+		/* An escaped colon is part of a folder's name, which is not supported. */
 		if (v && strchr(v, '\\'))
 			return refuse_mount(o, err);
 	}
@@ -200,7 +200,7 @@ static int read_bind(const Snapshots__Mount *m, const char **ret_dir,
 	return 0;
 }
 
-/* The folder that the mount shows changes of, and those below it. */
+/* Get the folder to which the mount writes changes, and the folders below it. */
 static int read_folders(const Snapshots__ApplyRequest *m, const char **ret_dir,
 			const char **ret_lower, struct error *err)
 {
@@ -290,7 +290,7 @@ int msg_mount_write(const struct mount *m, struct buf *ret, struct error *err)
 	return pack_message(&out.base, ret, err);
 }
 
-/* A snapshot as a message, which borrows from `s` and this. */
+/* A snapshot as a message; borrows from the snapshot and this struct. */
 struct info {
 	Snapshots__Info info;
 	Snapshots__Time created, updated;
@@ -355,8 +355,7 @@ int msg_list_add(const struct snapshot *s, struct buf *ret, struct error *err)
 	Snapshots__Info *list[] = { &i.info };
 	int rc = info_init(&i, s, err);
 
-	/* Messages written one after the other are one with all of their
-	 * repeated fields. */
+	/* Concatenated messages count as one message with all of their repeated fields. */
 	out.info = list;
 	out.n_info = 1;
 	if (rc == 0)

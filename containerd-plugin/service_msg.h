@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Messages of the Snapshots and Diff services to and from our structs.  No I/O.  Reading
- * gives -EINVAL for what is no such message; results are the caller's.
+ * Converts messages of the Snapshots and Diff services to and from this program's structs. No
+ * I/O. Reading returns -EINVAL for an invalid message; the caller owns the results.
  */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_SERVICE_MSG_H
 #define BOOTSEER_CONTAINERD_PLUGIN_SERVICE_MSG_H
@@ -15,7 +15,7 @@
 #include "containerd-plugin/snapshots.h"
 #include "snapshotter/client.h"
 
-/* Prepare, View, Commit.  Strings are never NULL after reading. */
+/* Request of Prepare, View or Commit. After reading, no string is NULL. */
 struct msg_create {
 	char *key;
 	char *name; /* of Commit */
@@ -29,11 +29,11 @@ int msg_commit_read(const uint8_t *data, size_t len, struct msg_create *ret,
 		    struct error *err) MUST_CHECK;
 void msg_create_fini(struct msg_create *m);
 
-/* Mounts, Remove, Stat, Usage. */
+/* Read the request of Mounts, Remove, Stat or Usage. */
 int msg_key_read(const uint8_t *data, size_t len, char **ret,
 		 struct error *err) MUST_CHECK;
 
-/* Update; List, whose filters are `paths`. */
+/* Request of Update, or of List, whose filters are in `paths`. */
 struct msg_update {
 	char *name;
 	struct labels labels;
@@ -47,13 +47,13 @@ int msg_list_read(const uint8_t *data, size_t len, struct msg_update *ret,
 		  struct error *err) MUST_CHECK;
 void msg_update_fini(struct msg_update *m);
 
-/* Apply of the Diff service. */
+/* Request of the Diff service's Apply. */
 struct msg_apply {
-	struct node_layer layer; /* borrows the texts */
+	struct node_layer layer; /* its texts are the ones below */
 	char *media_type, *dir, *lower;
 };
 
-/* -ENOSYS: the mounts are of a kind that containerd's own code has to write to. */
+/* -ENOSYS: containerd's own code must write to such mounts. */
 int msg_apply_read(const uint8_t *data, size_t len, struct msg_apply *ret,
 		   struct error *err) MUST_CHECK;
 void msg_apply_fini(struct msg_apply *m);
@@ -67,7 +67,7 @@ int msg_usage_write(int64_t size, int64_t inodes, struct buf *ret,
 int msg_applied_write(const struct node_layer_content *c, struct buf *ret,
 		      struct error *err) MUST_CHECK;
 
-/* Append one more snapshot to the message of List. */
+/* Append another snapshot to the message of List. */
 int msg_list_add(const struct snapshot *s, struct buf *ret,
 		 struct error *err) MUST_CHECK;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Folders and mounts.  ROOT/snapshots/ID/fs holds a layer (or what a container
- * wrote), ROOT/snapshots/ID/work is overlayfs' own.  Lazy layers are in
- * snapshots_lazy.c, start and end in snapshots_open.c.
+ * Folders and mounts of snapshots. ROOT/snapshots/ID/fs holds a layer (or what a container
+ * wrote), ROOT/snapshots/ID/work belongs to overlayfs. Lazy layers are in snapshots_lazy.c,
+ * opening and closing in snapshots_open.c.
  */
 #include "containerd-plugin/snapshots.h"
 
@@ -23,8 +23,8 @@ struct store *snapshots_store(struct snapshots *s)
 
 /* ---- folders ---- */
 
-/* The top of a container's file system belongs to whom the image's does, or to the root
- * of the container's user namespace. */
+/* Give the top folder of a container's file system the owner that it has in the image, or
+ * the root of the container's user namespace. */
 static int set_owner(const char *path, const struct id_maps *maps,
 		     const char *lower, struct error *err)
 {
@@ -53,7 +53,7 @@ static int make_dir(const char *path, mode_t mode, struct error *err)
 {
 	int code;
 
-	/* chmod: the process's umask must not matter. */
+	/* chmod(), because mkdir() applies the process's umask. */
 	if (path && (mkdir(path, mode) == 0 || errno == EEXIST) &&
 	    chmod(path, mode) == 0)
 		return 0;
@@ -64,18 +64,17 @@ static int make_dir(const char *path, mode_t mode, struct error *err)
 			 strerror(path ? errno : ENOMEM));
 }
 
-/* Has the snapshot a folder that is written? A view has one when it is mapped: containerd
- * maps neither a bind mount that is read-only nor folders that have no parent in common. */
+/* Does the snapshot need a folder of its own? A view needs one when ids are mapped:
+ * containerd can map neither a read-only bind mount nor folders without a common parent. */
 static bool has_upper(const struct snapshot *snap, const struct id_maps *maps)
 {
 	return snap->kind == SNAPSHOT_KIND_ACTIVE || maps->shifts_lower;
 }
 
 /*
- * Make the folders of a snapshot that is not committed.  Nothing is synced: a
- * power loss may take them, with what a container did not sync, and then
- * ensure_folders() makes them again.  A committed layer is never made again, as
- * it would be an empty one.
+ * Make the folders of a snapshot that is not committed. Nothing is synced: after a power loss
+ * they may be missing, with data that a container did not sync, and ensure_folders() makes them
+ * again. The folder of a committed layer is never made again, as it would be empty.
  */
 static int make_folders(struct snapshots *s, const struct snapshot *snap,
 			const struct id_maps *maps, const char *lower,
@@ -125,7 +124,7 @@ void mount_fini(struct mount *m)
 	*m = (struct mount){ .type = NULL };
 }
 
-/* Takes `option`, which is NULL when memory was short. */
+/* Add a mount option; takes `option`, which is NULL when memory was short. */
 static int add_option(struct mount *m, char *option, struct error *err)
 {
 	char **v;
@@ -193,8 +192,7 @@ static int overlay_mount(struct snapshots *s, struct mount *m,
 	return rc < 0 ? rc : add_path_option(m, "lowerdir", lower, err);
 }
 
-/* Put a folder on top of those in `lower`, which are joined by ':' from the top
- * down. */
+/* Put a folder on top of those in `lower`, which are joined by ':' from the top down. */
 static int add_lower(struct buf *lower, const char *path, struct error *err)
 {
 	AUTO_BUF b = BUF_INIT;
@@ -208,9 +206,8 @@ static int add_lower(struct buf *lower, const char *path, struct error *err)
 	return 0;
 }
 
-/* bootseerd has no such image: its folder was damaged or lost, or of an earlier
- * version, or nobody was noted as its user.  The snapshot knows which one it is
- * of. */
+/* bootseerd does not have the image: its folder was damaged, lost or of an earlier version,
+ * or no user of it was noted. Fetch the image again, which the snapshot names, and mount it. */
 static int mount_anew(struct snapshots *s, const struct snapshot *snap,
 		      struct turn *turn, char **ret_path, struct error *err)
 {
@@ -234,8 +231,8 @@ static int mount_anew(struct snapshots *s, const struct snapshot *snap,
 }
 
 /*
- * The mounted tree of a lazy image, `mapped`: by containerd, which maps the folder above
- * the last slash with all that is mounted below it.  -EKEYREJECTED: it is not to be used
+ * Add the mounted tree of a lazy image to `lower`. `mapped`: containerd will map ids, for the
+ * folder above the last slash and all mounts below it. -EKEYREJECTED: the tree must not be used
  * any more, or cannot be mapped.
  */
 static int add_tree(struct snapshots *s, const struct snapshot *snap,
@@ -266,12 +263,12 @@ static int add_tree(struct snapshots *s, const struct snapshot *snap,
 }
 
 /*
- * Collect what lies below, `chain` from the parent down.  A tree of a lazy image
- * holds all that is below it; one that is not trusted any more is passed over, and
- * its layers are downloaded, from the image `named` if that is known: from the bottom
- * up, as what a layer leaves unsaid of a folder, the layers below it say.  So it is
- * where ids are `mapped` and other folders lie on the tree: containerd maps folders
- * only that have one above them in common.
+ * Collect the folders below a snapshot; `chain` are its ancestors from the parent down. The tree
+ * of a lazy image holds all layers below it. A tree that is not trusted any more is skipped, and
+ * its layers are downloaded instead, from the image `named` if known: from the bottom up, since
+ * a layer may leave attributes of a folder to the layers below. The same is done when ids are
+ * `mapped` and other folders lie on the tree, as containerd maps only folders with a common
+ * parent.
  */
 static int collect_lower(struct snapshots *s, const struct snapshot *chain,
 			 size_t n, bool mapped,
@@ -312,9 +309,9 @@ static int collect_lower(struct snapshots *s, const struct snapshot *chain,
 }
 
 /*
- * bootseerd's mounts let no set-user-id program and no device work, and a bind
- * mount would inherit that.  An overlay does not; it takes two folders when it is
- * only read, so the view's own, which is empty, is the other.
+ * Mount a view of a tree. bootseerd's mounts disable set-user-id programs and devices, and a
+ * bind mount would inherit that; an overlay does not. A read-only overlay needs two folders, so
+ * the view's own empty folder is the second.
  */
 static int view_of_tree(struct snapshots *s, struct mount *m,
 			const struct snapshot *snap, const struct id_maps *maps,
@@ -400,7 +397,7 @@ static void remove_folders(struct snapshots *s, uint64_t id)
 	AUTO_FREE char *top = snapshots_path(s, id, "");
 	struct error err = ERROR_INIT;
 
-	/* Otherwise it is found and removed after the next start. */
+	/* If it fails, the folder is found and removed after the next start. */
 	if (top && fs_remove_tree(top, &err) < 0)
 		log_warning("snapshots", "%s", err.msg);
 }
@@ -437,7 +434,7 @@ static int create_ordinary(struct snapshots *s,
 	AUTO_BUF lower = BUF_INIT;
 	size_t n = 0;
 	int rc = 0;
-	/* Borrows what the request has; never freed. */
+	/* Borrows from the request, so it is not freed. */
 	struct snapshot snap = {
 		.name = (char *)(uintptr_t)req->key,
 		.parent = (char *)(uintptr_t)req->parent,
@@ -506,7 +503,7 @@ static int count_usage(struct snapshots *s, const struct snapshot *snap,
 		       struct error *err)
 {
 	AUTO_FREE char *path = snapshots_path(s, snap->id, "fs");
-	/* A committed snapshot does not change any more. */
+	/* A committed snapshot does not change, so its usage can be stored. */
 	bool is_done = snap->kind == SNAPSHOT_KIND_COMMITTED;
 	int rc;
 
@@ -558,7 +555,7 @@ static int clean_one(struct snapshots *s, const struct garbage *g,
 	return rc < 0 ? rc : store_garbage_done(s->store, g->id, err);
 }
 
-/* Be the only one who cleans up.  False: somebody does. */
+/* Become the only thread that cleans up; false: another one is cleaning. */
 static bool claim_cleaning(struct snapshots *s)
 {
 	bool free_now;
@@ -573,7 +570,8 @@ static bool claim_cleaning(struct snapshots *s)
 int snapshots_cleanup(struct snapshots *s, struct error *err)
 {
 	AUTO_FREE struct garbage *v = NULL;
-	bool hangs = false; /* bootseerd: wait for it once, not for each */
+	/* bootseerd does not answer: wait for it once, not for each snapshot */
+	bool hangs = false;
 	struct error why = ERROR_INIT;
 	size_t n = 0;
 	int rc;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The snapshotter itself: folders for ordinary layers as containerd's overlay
- * snapshotter has them, and layers of lazy images, which bootseerd mounts.
- * docs/formats/snapshots.md.
+ * The snapshotter: folders for ordinary layers, as in containerd's overlay snapshotter, and
+ * layers of lazy images, which bootseerd mounts. docs/formats/snapshots.md.
  *
- * Every function blocks and may be called on any thread.  Errors are errno
- * values that grpc_status_of_errno() knows: -ENOENT, -EEXIST, -EINVAL, -EBUSY (a
- * condition is not met), -EPERM (an image that --scope leaves out), -EHOSTDOWN
- * (bootseerd is needed and cannot), -EINPROGRESS (it did not answer in time), -EIO.
+ * All functions block, and may be called on any thread. Errors are errno values that
+ * grpc_status_of_errno() knows: -ENOENT, -EEXIST, -EINVAL, -EBUSY (a condition is not met),
+ * -EPERM (the image is outside of --scope), -EHOSTDOWN (bootseerd is needed and cannot serve),
+ * -EINPROGRESS (it did not answer in time), -EIO.
  */
 #ifndef BOOTSEER_CONTAINERD_PLUGIN_SNAPSHOTS_H
 #define BOOTSEER_CONTAINERD_PLUGIN_SNAPSHOTS_H
@@ -28,23 +27,24 @@ struct snapshots_config {
 	int64_t node_timeout_ns;
 	int64_t layer_timeout_ns;
 	int64_t start_timeout_ns;
-	const char *containerd_state; /* folder; "": not known */
-	const char *scope;            /* as in struct images_config */
+	/* containerd's state folder; "": unknown */
+	const char *containerd_state;
+	const char *scope; /* as in struct images_config */
 };
 
-/* Open the snapshots of `root`, for a single process at a time: -EBUSY. The strings must
- * outlive it. */
+/* Open the snapshots of `root`, which only one process may have open: -EBUSY. The strings
+ * must outlive it. */
 int snapshots_open(const struct snapshots_config *config,
 		   struct snapshots **ret, struct error *err) MUST_CHECK;
 void snapshots_close(struct snapshots *s);
 
-/* Have bootseerd mount again what snapshots need, and release what none does; gives up
- * after `timeout_ns`, or at once when it does not run: they are mounted when they are
- * used. */
+/* Have bootseerd mount the trees that snapshots need, and release those that none needs.
+ * Gives up after `timeout_ns`, or at once when bootseerd does not run: trees are then mounted
+ * on use. */
 int snapshots_restore(struct snapshots *s, int64_t timeout_ns,
 		      struct error *err) MUST_CHECK;
 
-/* How a snapshot is mounted: always by one mount. */
+/* The mount of a snapshot; there is always exactly one. */
 struct mount {
 	const char *type; /* static: "bind", "overlay" */
 	char *source;
@@ -61,9 +61,9 @@ struct create_request {
 };
 
 /*
- * Prepare and View.  `turn`: as for turn_need(), also of snapshots_mounts(); then
- * nothing was done, or what need not be done again.  -EEXIST also tells that the
- * layer of a lazy image that LABEL_SNAPSHOT_REF names is there now, committed.
+ * Prepare or View. `turn`: as for turn_need(), also in snapshots_mounts(); on -ERESTART nothing
+ * was done that the repeated call would do twice. -EEXIST also says that the lazy layer named by
+ * LABEL_SNAPSHOT_REF is there now, committed.
  */
 int snapshots_create(struct snapshots *s, const struct create_request *req,
 		     struct turn *turn, struct mount *ret,
@@ -77,23 +77,23 @@ struct node_layer;
 struct node_layer_content;
 
 /*
- * Have bootseerd unpack a layer that containerd has.  Whatever it cannot do is -ENOSYS with
- * an empty folder: then containerd unpacks it itself.  -ECANCELED, -EINPROGRESS: the turn is
- * cut, or bootseerd did not answer in time, and may still write.
+ * Have bootseerd unpack a layer that containerd has pulled. If bootseerd cannot, the result is
+ * -ENOSYS and the folder is empty: containerd then unpacks the layer itself. -ECANCELED: the
+ * turn was cut, -EINPROGRESS: bootseerd did not answer in time; it may still write.
  */
 int snapshots_apply(struct snapshots *s, const struct node_layer *l,
 		    const struct turn *turn, struct node_layer_content *ret,
 		    struct error *err) MUST_CHECK;
 
-/* Add to the labels of Commit what has to be known later of the snapshot `key`. */
+/* Add to the labels of Commit a note about the snapshot `key` that is needed later. */
 int snapshots_note_shifted(const char *key, struct labels *labels,
 			   struct error *err) MUST_CHECK;
 
-/* Delete what removed snapshots left.  What cannot be deleted now is tried again
- * the next time and logged. */
+/* Delete the remains of removed snapshots. Those that cannot be deleted now are logged, and
+ * tried again at the next call. */
 int snapshots_cleanup(struct snapshots *s, struct error *err) MUST_CHECK;
 
-/* For what is a matter of the state alone; borrowed. */
+/* The store, for operations that only concern the state; borrowed. */
 struct store *snapshots_store(struct snapshots *s);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers that containerd has pulled, unpacked by bootseerd: it decompresses several times as
- * fast as containerd does. */
+/* Has bootseerd unpack layers that containerd has pulled: it decompresses several times
+ * faster than containerd. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +15,12 @@
 #include "containerd-plugin/snapshots_priv.h"
 #include "snapshotter/client.h"
 
-/* bootseerd stops within a moment after its client has left, unless the disk keeps it. */
+/* bootseerd stops writing soon after its client disconnected, unless the disk delays it. */
 #define END_NS (60 * NS_PER_S)
 #define LOOK_NS (20 * NS_PER_MS)
 
-/* bootseerd has the folder locked while it writes there: wait until it does not.  It may, after any
- * failure, as one that did not answer in time or is ending. */
+/* Wait until bootseerd, which locks the folder while it writes there, has released it. It
+ * may still be writing after any failure, for example when it did not answer in time. */
 static int await_end(int folder, const struct turn *turn, struct error *err)
 {
 	int64_t end = clock_now_ns() + END_NS;
@@ -36,7 +36,7 @@ static int await_end(int folder, const struct turn *turn, struct error *err)
 	return 0;
 }
 
-/* Take out what a layer that was not unpacked whole left in its folder. */
+/* Remove from the folder what an incomplete unpacking left there. */
 static int empty_folder(const char *dir, struct error *err)
 {
 	DIR *d = opendir(dir);
@@ -66,7 +66,8 @@ int snapshots_apply(struct snapshots *s, const struct node_layer *l,
 	char digest[DIGEST_STR_MAX];
 	int rc;
 
-	/* A folder with files of others is left alone: they could not be told from ours. */
+	/* Refuse a folder with other files: after a failure they could not be told from the
+	 * layer's. */
 	if (fd < 0 || !fs_is_empty(fd))
 		return error_set(err, ENOSYS, "'%s' is no empty folder",
 				 l->dir);

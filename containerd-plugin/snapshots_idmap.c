@@ -15,11 +15,11 @@
 
 #define LABEL_UID_MAPPING "containerd.io/snapshot/uidmapping"
 #define LABEL_GID_MAPPING "containerd.io/snapshot/gidmapping"
-/* Ours, and outside of what containerd passes on from the manifests of images. */
+/* Set by this program; containerd passes on no such label from images' manifests. */
 #define LABEL_SHIFTED "bootseer/shifted"
 
-/* containerd's clients chown a whole image in the snapshot "DIGEST-remap", for
- * snapshotters that they know no better way for, and commit it as "DIGEST". */
+/* For snapshotters without id mapping, containerd's clients chown a whole image in the
+ * snapshot "DIGEST-remap", and commit it as "DIGEST". Mark such a snapshot by a label. */
 int snapshots_note_shifted(const char *key, struct labels *labels,
 			   struct error *err)
 {
@@ -28,7 +28,7 @@ int snapshots_note_shifted(const char *key, struct labels *labels,
 	return labels_set(labels, LABEL_SHIFTED, "1", err);
 }
 
-/* The host id of the container's id 0: "0:1000:65536,..." */
+/* Get the host id of the container's id 0 from "0:1000:65536,...". */
 static bool root_of_mapping(const char *text, unsigned int *ret)
 {
 	unsigned int inside, host, n;
@@ -49,8 +49,8 @@ int snapshots_id_maps(const struct snapshot *snap,
 		      struct error *err)
 {
 	*ret = (struct id_maps){ .uids = NULL };
-	/* Labels of a layer that is unpacked are what the image's manifest says, and
-	 * the layer is other images', too. */
+	/* The labels of an unpacked layer come from the image's manifest, and other images
+	 * share the layer, so they are ignored. */
 	if (snapshots_is_layer(snap))
 		return 0;
 	ret->uids = labels_get(&snap->labels, LABEL_UID_MAPPING);

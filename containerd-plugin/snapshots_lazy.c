@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Layers of lazy images.  All but the top one are snapshots without content; the
- * top one is the whole tree, which bootseerd mounts.  When an ordinary image
- * turns out to share a layer that was left out, it is downloaded then.
+ * Layers of lazy images. All but the top layer are snapshots without content; the top one stands
+ * for the whole tree, which bootseerd mounts. If an ordinary image later shares a layer without
+ * content, the layer is downloaded then.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,8 +29,8 @@ const char *snapshots_chain_of(const struct snapshot *snap)
 	return slash ? slash + 1 : snap->name;
 }
 
-/* The answer of images_find(), with a warning when nobody can tell: 1 lazy, 0 not, -EPERM
- * an image that this snapshotter is not for, -ERESTART as turn_need(). */
+/* Ask images_find(), and log a warning when bootseerd cannot tell. 1: lazy; 0: not; -EPERM:
+ * the image is not for this snapshotter; -ERESTART as of turn_need(). */
 static int is_lazy(struct snapshots *s, const struct create_request *req,
 		   const char *parent_chain, struct turn *turn,
 		   struct image_layer *ret, struct error *err)
@@ -57,7 +57,7 @@ static int is_lazy(struct snapshots *s, const struct create_request *req,
 	}
 }
 
-/* Have the top of an image mounted; what snapshots_mount_tree() says. */
+/* Mount the tree of an image's top layer; results as of snapshots_mount_tree(). */
 static int mount_top(struct snapshots *s, const struct image_layer *layer,
 		     uint64_t id)
 {
@@ -73,8 +73,8 @@ static int mount_top(struct snapshots *s, const struct image_layer *layer,
 	return rc;
 }
 
-/* Return -ESTALE, by which images_find() is asked again, where bootseerd has no such image any
- * more or the snapshot that was to be mounted is gone; else 0. */
+/* -ESTALE if bootseerd no longer has the image, or the snapshot to mount for is gone:
+ * images_find() must be called again. Else 0. */
 static int ask_again(const struct image_layer *layer, int mounted,
 		     struct error *err)
 {
@@ -89,14 +89,14 @@ static int ask_again(const struct image_layer *layer, int mounted,
 }
 
 /*
- * A snapshot of this layer is there.  It may so far have been a lower one.  When
- * nobody knows whether its tree is mounted, it stays noted, so that its removal
- * unmounts it; a container's start asks again.  -ESTALE as in add().
+ * A snapshot of this layer exists; until now it may have been a lower layer only. If it is
+ * unknown whether its tree is mounted, the tree stays noted, so that removal unmounts it; the
+ * start of a container asks again. -ESTALE as in add_snapshot().
  */
 static int reuse_snapshot(struct snapshots *s, const struct snapshot *found,
 			  const struct image_layer *layer, struct error *err)
 {
-	/* The owner of the tree has to be known as well: it may have to be asked for. */
+	/* Note the tree's image too, since the image may have to be fetched again. */
 	const struct snapshot top = { .tree = layer->tree,
 				      .image = layer->image,
 				      .manifest = layer->manifest,
@@ -107,7 +107,7 @@ static int reuse_snapshot(struct snapshots *s, const struct snapshot *found,
 	    found->has_tree)
 		return 1;
 	rc = store_set_top(s->store, found->id, &top, err);
-	/* Another call was before, and takes back what is its own only. */
+	/* Another call was first, and undoes only its own changes. */
 	if (rc < 0)
 		return rc == -EBUSY ? 1 : rc;
 	mounted = mount_top(s, layer, found->id);
@@ -118,16 +118,15 @@ static int reuse_snapshot(struct snapshots *s, const struct snapshot *found,
 }
 
 /*
- * Add the snapshot.  The tree is noted before it is mounted, so that whatever
- * happens in between, Cleanup knows what to unmount: also what a removed one
- * may have mounted, for all we know.  1: it is there; 0: it cannot be lazy.
- * -ESTALE: images_find() should be asked again.
+ * Add the snapshot. Its tree is noted before it is mounted, so that whatever happens in between,
+ * Cleanup knows what to unmount, even for a removed snapshot that may have a mount. 1: added; 0:
+ * it cannot be lazy; -ESTALE: call images_find() again.
  */
 static int add_snapshot(struct snapshots *s, const struct create_request *req,
 			const char *name, const struct image_layer *layer,
 			struct error *err)
 {
-	/* Borrows what others own; never freed. */
+	/* Borrows its members, so it is not freed. */
 	struct snapshot snap = {
 		.id = store_next_id(s->store),
 		.name = (char *)(uintptr_t)name,
@@ -152,7 +151,7 @@ static int add_snapshot(struct snapshots *s, const struct create_request *req,
 	return rc < 0 ? rc : ask_again(layer, mounted, err);
 }
 
-/* The layer's name is taken: by itself, or by one with another parent. */
+/* The layer's name is taken: by the same layer, or by one with another parent. */
 static int add_beside(struct snapshots *s, const struct create_request *req,
 		      const char *chain, const struct image_layer *layer,
 		      struct error *err)
@@ -180,7 +179,7 @@ static int add_beside(struct snapshots *s, const struct create_request *req,
 	return add_snapshot(s, req, name.data, layer, err);
 }
 
-/* Ask what the layer is, and add it if that is one of a lazy image. */
+/* Ask what the layer is, and add it if it belongs to a lazy image. */
 static int find_and_add(struct snapshots *s, const struct create_request *req,
 			const char *parent_chain, struct turn *turn,
 			struct error *err)
@@ -212,16 +211,16 @@ int snapshots_create_lazy(struct snapshots *s, const struct create_request *req,
 		chain = snapshots_chain_of(&parent);
 	}
 	rc = find_and_add(s, req, chain, turn, err);
-	/* "node gc" took it since it was asked for; once is enough. */
+	/* "node gc" deleted the image after it was found; one retry is enough. */
 	if (rc == -ESTALE)
 		rc = find_and_add(s, req, chain, turn, err);
 	snapshot_fini(&parent);
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* ---- layers that were left out ---- */
+/* ---- layers without content that are needed ---- */
 
-/* "part.HEX" in the snapshot's folder: a layer while it is downloaded. */
+/* Path of "part.HEX" in the snapshot's folder: the folder of a layer being downloaded. */
 static char *part_path(struct snapshots *s, const struct unpacking *u)
 {
 	char name[sizeof(PART) + 16];
@@ -238,7 +237,7 @@ static void unpacking_begin(struct snapshots *s, struct unpacking *u)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* `is_done`: the layer is there, so that nobody else need download it. */
+/* End a download; `is_done`: the layer is complete, so others need not download it. */
 static void unpacking_end(struct snapshots *s, const struct unpacking *u,
 			  bool is_done)
 {
@@ -268,8 +267,8 @@ static bool is_in_use(struct snapshots *s, uint64_t part)
 	return found;
 }
 
-/* Remove what a crash left, or a bootseerd that was still writing when its call was
- * given up.  A name is never taken twice, so what is not in use stays so. */
+/* Remove what a crash left, or a bootseerd that was still writing when its call was given
+ * up. Names are never reused, so folders not in use stay unused. */
 static void sweep_downloads(struct snapshots *s, uint64_t id, const char *top)
 {
 	DIR *dir = opendir(top);
@@ -291,7 +290,7 @@ static void sweep_downloads(struct snapshots *s, uint64_t id, const char *top)
 		closedir(dir);
 }
 
-/* An empty folder `part` in the snapshot's `top`. */
+/* Make an empty folder `part` in the snapshot's folder `top`. */
 static int make_part(const char *top, const char *part, struct error *err)
 {
 	if (access(part, F_OK) == 0 && fs_remove_tree(part, err) < 0)
@@ -303,7 +302,7 @@ static int make_part(const char *top, const char *part, struct error *err)
 	return 0;
 }
 
-/* Have bootseerd fill `part`; from the beginning when it was started again. */
+/* Have bootseerd fill `part`; start over if bootseerd was restarted. */
 static int apply_layer(struct snapshots *s, const struct layer_source *source,
 		       const char *top, const char *part, const char *lower,
 		       const struct turn *turn, struct error *err)
@@ -325,8 +324,8 @@ static int apply_layer(struct snapshots *s, const struct layer_source *source,
 	return rc;
 }
 
-/* Make `part`, durable, the layer's folder `upper`, unless another thread, or this
- * program before a crash, has done it: that one is whole, too. */
+/* Make `part` durable, and rename it to the layer's folder `upper`, unless another thread,
+ * or this program before a crash, has done so: that folder is complete too. */
 static int keep_download(struct snapshots *s, const char *part,
 			 const char *upper, struct error *err)
 {
@@ -366,13 +365,13 @@ static int download_layer(struct snapshots *s, const struct snapshot *snap,
 	if (rc == 0)
 		rc = keep_download(s, part, upper, err);
 	unpacking_end(s, &u, rc == 0);
-	/* A download that cannot be removed now is swept with the next one. */
+	/* If it cannot be removed now, the next download removes it. */
 	if (access(part, F_OK) == 0)
 		(void)!fs_remove_tree(part, NULL);
 	return rc;
 }
 
-/* Fill ROOT/snapshots/ID/fs from one image, all or nothing, durable. */
+/* Fill ROOT/snapshots/ID/fs from one image: complete and durable, or not at all. */
 static int fetch_from_image(struct snapshots *s, const struct snapshot *snap,
 			    const struct layer_source *source,
 			    const char *lower, struct turn *turn,
@@ -391,7 +390,7 @@ static int fetch_from_image(struct snapshots *s, const struct snapshot *snap,
 			rc = download_layer(s, snap, source, top, upper, lower,
 					    turn, err);
 	}
-	/* Another host's came first. */
+	/* A download from another host was first. */
 	if (rc < 0 && rc != -ERESTART && access(upper, F_OK) == 0)
 		rc = 0;
 	if (rc < 0)
@@ -407,9 +406,9 @@ static bool is_final(int rc)
 }
 
 /*
- * From the image that needs the layer, then from the lazy one that left it out: that
- * one may be a stranger's, slow or gone, and is no reason why others do not start.
- * Whichever gives it, the chain id holds it to the same content.
+ * Download a layer from the image that needs it, else from the lazy image that left it out: that
+ * registry may belong to others, and be slow or gone. The chain id ensures the same content from
+ * both.
  */
 static int fetch_any(struct snapshots *s, const struct snapshot *snap,
 		     const struct layer_source *own, const char *lower,
@@ -435,7 +434,8 @@ static int fetch_any(struct snapshots *s, const struct snapshot *snap,
 			 "a layer is fetched from the lazy image that left it "
 			 "out: layer=%s image=\"%s\" reason=\"%s\"",
 			 snapshots_chain_of(snap), snap->image, why.msg);
-		/* An ordinary layer may wait in another queue; the call then begins anew. */
+		/* The other image may belong to another host's queue; then the call begins
+		 * again. */
 		if (turn) {
 			turn->without = snap->id;
 			turn->why = why;
@@ -444,7 +444,7 @@ static int fetch_any(struct snapshots *s, const struct snapshot *snap,
 	rc = fetch_from_image(s, snap, &lazy, lower, turn, err);
 	if (is_final(rc))
 		return rc;
-	/* The registry of the image that is wanted is the one of the two to mend. */
+	/* Report the failure of the image that is wanted: its registry is the one to repair. */
 	if (why.code) {
 		rc = error_set(err, -rc, "%s", why.msg);
 		rc = error_wrap(err, rc,
@@ -469,7 +469,7 @@ int snapshots_unpack(struct snapshots *s, const struct snapshot *snap,
 
 	if (snap->unpacked)
 		return 0;
-	/* Another thread may have done it meanwhile. */
+	/* Another thread may have downloaded it meanwhile. */
 	rc = store_get(s->store, snap->name, &now, err);
 	if (rc < 0)
 		return rc;

@@ -43,7 +43,8 @@ bool snapshots_is_remap_key(const char *key)
 	const char *name = slash ? slash + 1 : key;
 	size_t n = strlen(name), len = strlen(REMAP_SUFFIX);
 
-	/* A container may be called "...-remap", too. */
+	/* The name must also begin with a digest, since a container's may end in "-remap"
+	 * too. */
 	return strncmp(name, "sha256:", 7) == 0 && n > len &&
 	       strcmp(name + n - len, REMAP_SUFFIX) == 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The start and end of a snapshotter: its folder, its state, mounts again. */
+/* Opens and closes a snapshotter: its folder and state, and mounts to restore. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -14,8 +14,8 @@
 
 #define RESTORE_PAGE 100
 
-/* Mount a page of snapshots again. A snapshot that cannot be mounted keeps no other from
- * it: `why` has the first failure. */
+/* Mount a page of snapshots again. Goes on after a snapshot that cannot be mounted; `why`
+ * has the first failure. */
 static int restore_page(struct snapshots *s, const struct snapshot *v, size_t n,
 			int64_t deadline, struct error *why, struct error *err)
 {
@@ -96,7 +96,7 @@ static int lock_root(struct snapshots *s, struct error *err)
 	return 0;
 }
 
-/* Note folders that no snapshot has, as a crash leaves them, for Cleanup. */
+/* Note folders without a snapshot, which a crash may leave, for Cleanup. */
 static int find_strays(struct snapshots *s, struct error *err)
 {
 	DIR *dir = opendir(s->folder);
@@ -140,7 +140,7 @@ static int open_root(struct snapshots *s, struct error *err)
 	s->folder = buf_steal(&folder);
 	if (!s->folder)
 		return error_nomem(err);
-	/* A comma or a colon could not be told in overlayfs' options. */
+	/* A comma or colon in the path would break overlayfs' options. */
 	if (strpbrk(s->folder, ",:\\"))
 		return error_set(err, EINVAL,
 				 "root '%s': no comma, colon or "

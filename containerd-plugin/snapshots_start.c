@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Starts of containers on lazy images: bootseerd is told before the container
- * runs, so that what it will read is on the node then, and so that bootseerd can
- * learn what it reads.
+ * Starts of containers on lazy images. bootseerd is told before the container runs, so that it
+ * can fetch the blocks that the start needs, and learn which ones it reads.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -14,15 +13,15 @@
 #define LABEL_WAIT "containerd.io/snapshot/bootseer.wait"
 #define LABEL_READY_FILE "containerd.io/snapshot/bootseer.ready-file"
 
-/* Containers are named by their id; what a layer is unpacked into, or an image chowned
- * in, is not. */
+/* Is it a container's snapshot? Those have the container's id as name; snapshots for
+ * unpacking a layer or chowning an image have not. */
 static bool is_container(const struct snapshot *snap)
 {
 	return snap->kind == SNAPSHOT_KIND_ACTIVE &&
 	       !snapshots_is_layer(snap) && !snapshots_is_remap_key(snap->name);
 }
 
-/* Where the bundle of this container will be; NULL: not known. */
+/* Path that the container's bundle will have; NULL: unknown. */
 static char *bundle_path(const struct snapshots *s, const char *name)
 {
 	const char *key = snapshots_client_key(name),
@@ -30,7 +29,7 @@ static char *bundle_path(const struct snapshots *s, const char *name)
 	int ns_len = (int)strcspn(name, "/");
 	char *path;
 
-	/* The id is one part of a path, whatever the client named it. */
+	/* The client chose the id, so check that it is a single component of a path. */
 	if (!*state || !key || !*key || strchr(key, '/') || key[0] == '.')
 		return NULL;
 	return asprintf(&path, "%s/io.containerd.runtime.v2.task/%.*s/%s",
@@ -72,7 +71,7 @@ void snapshots_start(struct snapshots *s, const struct snapshot *snap,
 
 	if (!upper)
 		return;
-	/* Before the call: it counts also when its answer comes too late. */
+	/* Noted before the call, as the start also counts if the answer comes too late. */
 	note_started(s, snap->id);
 	if (images_start(s->images, &top->tree, snap->id, &start, &err) < 0)
 		log_warning("snapshots",
@@ -96,8 +95,8 @@ void snapshots_start_end(struct snapshots *s, uint64_t id)
 	pthread_mutex_unlock(&s->lock);
 	if (!was || images_start_end(s->images, id, &err) == 0)
 		return;
-	/* A start that bootseerd is not told to end is ended with its window, so a
-	 * bootseerd that does not answer is not waited for again. */
+	/* bootseerd ends unannounced starts with their window; so when it does not answer,
+	 * do not wait for it again for the other starts. */
 	pthread_mutex_lock(&s->lock);
 	memset(s->started, 0, sizeof(s->started));
 	pthread_mutex_unlock(&s->lock);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Users that bootseerd has of this snapshotter, and that no snapshot is.  Whatever
- * a crash, a full disk or a call without an answer left there would keep an image
- * mounted over reboots.
+ * Releases users that bootseerd has for this snapshotter but that are no snapshots: leftovers of
+ * a crash, a full disk or an unanswered call would keep an image mounted over reboots.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,8 +29,8 @@ static int release_stray(struct snapshots *s, uint64_t id, struct error *err)
 	return rc;
 }
 
-/* Release the mounts of `ids`. A mount that cannot be released now, such as one that is
- * busy, keeps no other from it; a bootseerd that hangs or is not there does. */
+/* Release the mounts of `ids`. Goes on after a mount that cannot be released now, such as a
+ * busy one, but stops when bootseerd hangs or does not run. */
 static int release_all(struct snapshots *s, const uint64_t *ids, size_t n,
 		       int64_t deadline, struct error *err)
 {
@@ -63,8 +62,8 @@ int snapshots_release_strays(struct snapshots *s, int64_t timeout_ns,
 	size_t n_users = 0, n_known = 0, n = 0;
 	int rc = images_users(s->images, timeout_ns, &users, &n_users, err);
 
-	/* The users before the snapshots: a snapshot is noted before bootseerd hears
-	 * of it, so what is listed as a user and not here is gone for good. */
+	/* Users were listed before snapshots: a snapshot is noted before bootseerd hears of
+	 * it, so a listed user that is no snapshot now is gone for good. */
 	if (rc == 0)
 		rc = store_ids(s->store, &known, &n_known, err);
 	if (rc < 0)
@@ -89,8 +88,8 @@ int snapshots_mount_tree(struct snapshots *s, const struct digest *tree,
 		*ret_path = steal_ptr(&path);
 		return 0;
 	}
-	/* containerd's garbage collector was here while bootseerd was waited for,
-	 * and Cleanup may have been served before the mount. */
+	/* containerd removed the snapshot while this call waited for bootseerd, and Cleanup
+	 * may have unmounted before the mount: so unmount it here. */
 	if (rc == 0 && images_umount(s->images, tree, id, &why) < 0)
 		log_warning("snapshots",
 			    "unmounted later: snapshot=%" PRIu64

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Opening the store, its statements, and transactions.  What they do is in
+ * Opens the store, prepares its statements, and handles transactions. The operations are in
  * store_ops.c.
  *
- * Write-ahead log with synchronous=FULL: a commit is one fdatasync of the log.
- * (NORMAL would lose the last commits in a power loss, and containerd, which
- * has them in its own database, could then use the image no more.)
+ * Uses a write-ahead log with synchronous=FULL: a commit is one fdatasync of the log. (NORMAL
+ * would lose the last commits in a power loss. containerd has them in its own database and could
+ * then not use the image any more.)
  */
 #include "containerd-plugin/store.h"
 
@@ -41,8 +41,8 @@ static const char schema[] =
 	"INSERT INTO store VALUES (lower(hex(randomblob(16))));"
 	"PRAGMA user_version = 1;";
 
-/* The table is made in databases of older programs, too; user_version stays, as those
- * programs do no harm. */
+/* This table is also added to databases of older programs; user_version is not raised, since
+ * it does not disturb those programs. */
 static const char last_id[] =
 	"CREATE TABLE IF NOT EXISTS last (id INTEGER NOT NULL);"
 	"INSERT INTO last SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM last);"
@@ -124,7 +124,7 @@ static int store_fail(struct store *s, struct error *err)
 {
 	int code = sqlite3_errcode(s->db) & 0xff;
 
-	/* Never an errno that a client would take for an answer. */
+	/* Map to codes that clients cannot mistake for an answer (such as ENOENT). */
 	code = code == SQLITE_NOMEM  ? ENOMEM
 	       : code == SQLITE_FULL ? ENOSPC
 				     : EIO;
@@ -185,7 +185,7 @@ int store_end(struct store *s, int rc, struct error *err)
 {
 	if (rc == 0)
 		rc = store_run(s, store_query(s, QUERY_COMMIT), err);
-	/* A commit that failed may have rolled back already. */
+	/* A failed commit may have rolled back already. */
 	if (rc < 0 && !sqlite3_get_autocommit(s->db) &&
 	    store_run(s, store_query(s, QUERY_ROLLBACK), NULL) < 0)
 		rc = error_wrap(err, rc, "cannot roll back");

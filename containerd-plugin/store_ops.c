@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operations of the store: one function, one transaction. */
+/* Operations of the store; each function is one transaction. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -32,13 +32,13 @@ static int bind_labels(sqlite3_stmt *st, int i, const struct labels *l,
 
 	if (labels_encode(l, &b) < 0)
 		return error_nomem(err);
-	/* A NULL pointer would bind NULL, not an empty value. */
+	/* A NULL pointer would bind NULL instead of an empty value. */
 	sqlite3_bind_blob(st, i, b.len ? b.data : "", (int)b.len,
 			  SQLITE_TRANSIENT);
 	return 0;
 }
 
-/* The row of a query for one snapshot. */
+/* Get the row of a query for one snapshot. */
 static int get_row(struct store *s, sqlite3_stmt *st, struct snapshot *ret,
 		   struct error *err)
 {
@@ -80,7 +80,7 @@ int store_get(struct store *s, const char *name, struct snapshot *ret,
 	return end;
 }
 
-/* Room for one more in an array whose size is a power of two. */
+/* Make room for another entry in an array whose capacity is a power of two. */
 static int grow_list(struct snapshot **v, size_t n, struct error *err)
 {
 	struct snapshot *more;
@@ -265,7 +265,7 @@ static int check_free(struct store *s, const char *name, struct error *err)
 	return error_set(err, EEXIST, "snapshot '%s' already exists", name);
 }
 
-/* The id of the committed snapshot `name`; 0 for "". */
+/* Get the id of the committed snapshot `name`; 0 for "". */
 static int find_parent(struct store *s, const char *name, uint64_t *ret,
 		       struct error *err)
 {
@@ -329,10 +329,10 @@ int store_insert(struct store *s, struct snapshot *snap, struct error *err)
 }
 
 /*
- * A parent that comes with Commit alone: containerd unpacked the layer without those
- * below it, several at a time.  Then there were no folders to take the attributes
- * from that a layer leaves unsaid, and no overlay for its whiteouts: the tree would
- * be wrong, and nobody would be told.
+ * Refuse a parent that comes only with Commit. containerd does that when it unpacks several
+ * layers at the same time, each without those below. Then attributes that a layer leaves to
+ * lower layers are missing, and whiteouts had no overlay: the tree would be wrong without
+ * notice.
  */
 static int check_commit(const struct snapshot *active, const char *parent,
 			struct error *err)
@@ -512,7 +512,7 @@ int store_remove(struct store *s, const char *name, struct error *err)
 	return store_end(s, remove_snapshot(s, name, err), err);
 }
 
-/* A transaction of one statement that is bound already. */
+/* Run a transaction of one statement that is bound already. */
 static int run_one(struct store *s, sqlite3_stmt *st, struct error *err)
 {
 	return store_end(s, store_run(s, st, err), err);
@@ -583,7 +583,7 @@ int store_garbage_add(struct store *s, uint64_t id, struct error *err)
 {
 	int rc = run_with_id(s, QUERY_GARBAGE_FOLDER, id, NULL, err);
 
-	/* A new snapshot must not get this folder. */
+	/* No new snapshot may get an id whose folder exists. */
 	pthread_mutex_lock(&s->lock);
 	if (s->next_id <= id)
 		s->next_id = id + 1;

@@ -35,8 +35,8 @@ enum query {
 };
 
 struct store {
-	/* Held for a whole transaction: one connection serves all threads.
-	 * Protects all below. */
+	/* Held for a whole transaction, as all threads share one connection. Protects the
+	 * members below. */
 	pthread_mutex_t lock;
 	sqlite3 *db;
 	sqlite3_stmt *queries[QUERY_COUNT_];
@@ -48,20 +48,20 @@ struct store {
 /* A statement with its parameters reset; bind from 1. */
 sqlite3_stmt *store_query(struct store *s, enum query q);
 
-/* Run one that has no rows.  -errno with SQLite's reason. */
+/* Run a statement that returns no rows. -errno with SQLite's reason. */
 int store_run(struct store *s, sqlite3_stmt *st, struct error *err) MUST_CHECK;
 
-/* 1: a row is there, 0: no more, -errno. */
+/* Step to the next row: 1: there is one; 0: no more; -errno. */
 int store_step(struct store *s, sqlite3_stmt *st, struct error *err) MUST_CHECK;
 
-/* Take the lock and begin; then end with the result so far: commit when it is 0,
- * else roll back.  Returns what the whole came to. */
+/* store_begin() takes the lock and begins a transaction; store_end() commits it when `rc` is
+ * 0, else rolls back, and releases the lock. Returns the final result. */
 int store_begin(struct store *s, struct error *err) MUST_CHECK;
 int store_end(struct store *s, int rc, struct error *err) MUST_CHECK;
 int store_begin_read(struct store *s, struct error *err) MUST_CHECK;
 int store_end_read(struct store *s, int rc) MUST_CHECK;
 
-/* The row of QUERY_BY_NAME, QUERY_BY_ID, QUERY_PAGE. */
+/* Read the row of QUERY_BY_NAME, QUERY_BY_ID or QUERY_PAGE. */
 int store_row(sqlite3_stmt *st, struct snapshot *ret,
 	      struct error *err) MUST_CHECK;
 

@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Kind of a refusal that is of a layer, beside those that are of kinds of threads. */
+/* Marks a refused layer; other refusals have the kind of a thread. */
 #define REFUSED_LAYER TURN_KINDS
 
-/* Where there is no room to note more, nothing more is waited for. */
+/* Was this layer or host refused before? Also true when no more can be noted, so that
+ * nothing else is waited for. */
 static bool is_refused(const struct turn *t, int what, const char *name)
 {
 	bool found = t->n_refused == TURN_REFUSED_MAX;
@@ -42,7 +43,7 @@ int turn_need(struct turn *t, enum turn_kind kind, const char *image,
 	if (!t)
 		return 0;
 	registry_host_name(image, host);
-	/* Layers of one call may come from several hosts: each in its turn. */
+	/* A call may need layers from several hosts, and needs a turn for each host. */
 	if (t->kind >= kind &&
 	    (kind != TURN_UNPACK || strcmp(host, t->host) == 0))
 		return 0;

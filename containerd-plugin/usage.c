@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A container makes folders as deep as it likes: no path leads to their end, and there
- * are more than descriptors.  So the walk has the innermost folder open, and goes back
- * by "..", which is held against what it came through.
+ * Counts the usage of a folder. A container may make folders deeper than any path can be, and
+ * more of them than there are descriptors. So the walk has only the innermost folder open, and
+ * goes back by "..", which it compares with the folders on its way.
  *
- * The container may move folders all the while, also one above to below the one that
- * the walk is in, or make new ones in front of it: none is met twice, and the walk has
- * an end.
+ * The container may move folders meanwhile, even one above the walk's folder to below it, or
+ * make new ones ahead of it. No folder is entered twice, and the number of steps is limited.
  */
 #include "containerd-plugin/usage.h"
 
@@ -24,9 +23,9 @@
 
 #define DISK_SECTOR 512 /* unit of st_blocks */
 
-#define FOLDER_STEPS 16 /* what a folder counts beside its entries */
+#define FOLDER_STEPS 16 /* steps that a folder costs, besides its entries */
 
-/* Inodes that are not to be counted again: open addressing, at most half full. */
+/* Set of inodes that were counted already: open addressing, at most half full. */
 struct seen {
 	ino_t *v; /* 0: free */
 	size_t n, cap;
@@ -35,7 +34,7 @@ struct seen {
 struct count {
 	int64_t blocks, inodes;
 	struct seen seen;    /* folders, and files with several names */
-	uint64_t steps_left; /* 0: no more */
+	uint64_t steps_left; /* 0: stop counting */
 };
 
 static size_t slot_of(const ino_t *v, size_t cap, ino_t ino)
@@ -64,7 +63,7 @@ static int grow_seen(struct seen *s, struct error *err)
 	return 0;
 }
 
-/* `*ret`: it was not there. */
+/* Add an inode to the set; `*ret`: it was not in it before. */
 static int note_seen(struct seen *s, ino_t ino, bool *ret, struct error *err)
 {
 	int rc = s->n * 2 >= s->cap ? grow_seen(s, err) : 0;
@@ -84,7 +83,7 @@ static void spend_steps(struct count *c, uint64_t steps)
 	c->steps_left -= steps < c->steps_left ? steps : c->steps_left;
 }
 
-/* A folder on the way from the top, and those in it that are still to be counted. */
+/* A folder on the way from the top, with its subfolders that are still to be counted. */
 struct frame {
 	dev_t dev;
 	ino_t ino;
@@ -96,7 +95,7 @@ struct usage_walk {
 	struct count *count;
 	struct frame *frames;
 	size_t n, cap;
-	int top, fd; /* `fd` is the innermost one */
+	int top, fd; /* descriptors of the top and of the innermost folder */
 };
 
 static void drop_frames(struct usage_walk *w, size_t keep)
@@ -147,7 +146,7 @@ static int count_entry(struct usage_walk *w, struct frame *f, int fd,
 	return rc;
 }
 
-/* A frame for the folder, and the folder itself is counted.  `*ret` NULL: it was met
+/* Add a frame for the folder, and count the folder itself. `*ret` NULL: it was counted
  * before. */
 static int begin_frame(struct usage_walk *w, int fd, struct frame **ret,
 		       struct error *err)
@@ -194,8 +193,8 @@ static int count_entries(struct usage_walk *w, struct frame *f, int folder,
 	return rc;
 }
 
-/* The folder itself and what is in it, folders for later.  Takes `fd`, which becomes
- * the innermost unless it was met before. */
+/* Count the folder and its entries; subfolders are left for later. Takes `fd`, which becomes
+ * the innermost folder unless it was entered before. */
 static int enter_folder(struct usage_walk *w, int fd, struct error *err)
 {
 	AUTO_CLOSE int own = fd;
@@ -210,8 +209,8 @@ static int enter_folder(struct usage_walk *w, int fd, struct error *err)
 	return rc;
 }
 
-/* The innermost folder is done.  What has been moved meanwhile leads elsewhere: then
- * the walk goes on at the top, without what was left on the way. */
+/* The innermost folder is done: go back by "..". If folders were moved, that leads
+ * elsewhere: then go on at the top, without the rest of the folders on the way. */
 static int leave_folder(struct usage_walk *w, struct error *err)
 {
 	const struct frame *f;

@@ -6,16 +6,16 @@
 
 #include "common/error.h"
 
-/* Most entries that are counted of a tree that somebody may change meanwhile. Beyond that
- * are millions of folders. */
+/* Limit of entries counted in a tree that may change meanwhile; only trees with millions of
+ * folders exceed it. */
 #define USAGE_STEPS_MAX (UINT64_C(1) << 26)
 
 /*
- * Count what the tree `path` takes on its disk: allocated bytes and inodes, a
- * file with several names once.  Files that vanish meanwhile are no error.
+ * Count the disk usage of the tree `path`: allocated bytes and inodes; a file with several names
+ * counts once. Files that vanish meanwhile are no error.
  *
- * `steps_max` bounds the work where a container may make more of it all the time: an
- * entry is a step, a folder some more.  What is beyond is left out.
+ * `steps_max` limits the work, as a container may add entries all the time: an entry is a step,
+ * a folder several. The rest is left out.
  */
 int usage_count(const char *path, uint64_t steps_max, int64_t *ret_size,
 		int64_t *ret_inodes, struct error *err) MUST_CHECK;
