@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From a trace to the blocks of an image: first by content, wherever it lies in
- * this image, then by path and offset.  The map is walked once, each block
- * looked up among the digests of the trace, which are few.  Both may come from
- * outside: the hash is keyed, and what paths lead to is bounded.
+ * Maps a trace to the blocks of an image: first by content, wherever it lies in this image, then
+ * by path and offset. The map is walked once, and each of its blocks is looked up among the
+ * trace's digests, which are few. Both inputs may be untrusted: the hash is keyed, and the
+ * blocks that paths lead to are limited.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,33 +13,34 @@
 #include "recorder/recorder_priv.h"
 
 #define NONE UINT32_MAX
-/* Blocks that all paths of a trace together may lead to, twice or more. */
+/* Limit of the blocks to which all paths of a trace lead, counting repeats. */
 #define STEPS_MAX (4 * TRACE_ENTRIES_MAX)
 
-/* Digests of a trace, and where the image has them. */
+/* Digests of a trace, and the blocks of the image that have them. */
 struct contents {
 	const struct trace_entry *entries;
 	uint64_t key[4];
 	uint32_t mask;
 	uint32_t *slots; /* an entry with the digest, or NONE */
-	uint32_t *found; /* by that entry: a block of the map, or NONE */
+	uint32_t *found; /* for that entry: a block of the map, or NONE */
 };
 
-/* A block that was chosen. */
+/* A block that was chosen for the hot list. */
 struct pick {
 	struct hot_block hot;
 	uint32_t pack, csize;
 	uint64_t poff;
-	uint32_t rank; /* in the trace */
+	uint32_t rank; /* position in the trace */
 };
 
 struct picks {
 	const struct blockmap *map;
 	struct pick *v;
 	size_t n, cap;
-	uint8_t *seen; /* a bit a block of the map */
+	uint8_t *seen; /* a bit for each block of the map: chosen already */
 	size_t steps;
-	const struct trace_entry *entry; /* that is looked for by its path */
+	/* the entry that is being looked for by its path */
+	const struct trace_entry *entry;
 	bool found;
 	struct error *err;
 };
@@ -56,7 +57,7 @@ static uint32_t slot_of(const struct contents *c, const struct digest *d)
 	return (uint32_t)(h >> 32) & c->mask;
 }
 
-/* The entry that stands for this digest, or the free slot for it. */
+/* The slot of the entry with this digest, or a free slot for it. */
 static uint32_t *find_slot(const struct contents *c, const struct digest *d)
 {
 	uint32_t i = slot_of(c, d);
@@ -135,7 +136,7 @@ static int pick_entry(struct picks *p, const struct trace_entry *e,
 	return 0;
 }
 
-/* Pick the blocks that an entry's range of a file lies in now. */
+/* Choose the blocks in which an entry's range of a file lies in this image. */
 static int pick_range(void *arg, const struct file_range *f)
 {
 	struct picks *p = arg;
@@ -219,7 +220,7 @@ static int by_rank(const void *a, const void *b)
 	return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* Several blocks of a map may share one stored place: the first stays. */
+/* When several blocks of the map share one stored place, keep the first. */
 static void drop_shared_places(struct picks *p)
 {
 	size_t kept = 0;

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The part of a prediction that holds for an image. A donor whose files the image has
- * nearly all is its twin (another version, or the same program elsewhere), and what twins
- * read is taken. So is what was read by the same donors (a base, an interpreter, a
- * library), where the image has nearly all of that: of strangers the node knows only
- * common files, so that any may seem to be a twin, which must hide nothing. A file alone
- * says little: an image has many that its start does not read.
+ * Chooses the part of a prediction that applies to an image. A donor (an image whose start is
+ * known) of whose files the image has nearly all is its twin: another version, or the same
+ * program elsewhere. All that twins read is chosen. Otherwise files read by the same set of
+ * donors (from a base, an interpreter, a library) are chosen if the image has nearly all of
+ * them. Of other users' donors only common files are known, so any may look like a twin; a twin
+ * must therefore not exclude other files. Having a single file means little: an image has many
+ * that its start does not read.
  */
 #include <errno.h>
 
 #include "common/compare.h"
 #include "recorder/recorder_priv.h"
 
-/* The share of a donor's files that the image must have, in hundredths: as measured in
+/* Percentage of a donor's files that the image must have; chosen by the measurements in
  * docs/decisions/0028-predicted-starts.md. */
 #define PERCENT 80u
 #define FILES_MIN 4u
 
 struct predicted_path {
-	const char *path; /* equal paths are one pointer */
-	uint32_t entry;   /* the first of the path */
+	const char *path; /* equal paths have the same pointer */
+	uint32_t entry;   /* first entry with this path */
 	uint64_t readers;
 	bool is_here, is_chosen;
 };
@@ -53,7 +54,7 @@ static int ignore_range(void *arg, const struct file_range *f)
 	return 0;
 }
 
-/* Each path once, and whether the image has it. */
+/* List each path once, and note whether the image has it. */
 static int look_for_files(struct choosing *c, struct file_map *files,
 			  struct error *err)
 {
@@ -139,7 +140,7 @@ static int find_pointer(const void *key, const void *path)
 	return ORDER((uintptr_t)key, (uintptr_t)p->path);
 }
 
-/* Chosen entries keep their order. */
+/* Copy the chosen entries, in their order. */
 static int take_chosen(struct choosing *c, struct trace *ret, struct error *err)
 {
 	ret->entries = calloc(c->t->n + 1, sizeof(*ret->entries));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The encoded form of a prediction (docs/formats/trace.md): 16 bytes of head, a number of
- * 64 bits for each entry, and the trace of these entries.  Comes from outside.
+ * Encodes and decodes predictions (docs/formats/trace.md): a head of 16 bytes, a number of 64
+ * bits for each entry, and a trace of these entries. Input is untrusted.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The part of recording that reads pay for.  A page that was seen before costs
- * a load of its bit; only the reader that sets a bit first takes the lock, and
- * that one is about to wait for a block anyway.  What the pages mean is found
- * out afterwards, in recorder_trace.c.
+ * The part of recording that runs during reads. For a page that was seen before it only loads
+ * the page's bit; only the reader that is first to set a bit takes the lock, and that reader
+ * usually has to wait for a block anyway. Files and blocks are assigned later, in
+ * recorder_trace.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,12 +24,12 @@ struct recorder {
 	int64_t start_ns;
 	uint64_t n_pages;
 	size_t ranges_max;
-	_Atomic uint64_t *seen;   /* a bit a page */
-	_Atomic uint64_t *missed; /* a bit a block: there is one a page at
-	                           * most */
+	_Atomic uint64_t *seen; /* a bit for each page */
+	/* a bit for each block; each page begins at most one */
+	_Atomic uint64_t *missed;
 	_Atomic uint64_t reads, read_bytes;
 
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects the members below */
 	struct record_range *ranges;
 	size_t n_ranges, cap_ranges;
 	uint32_t *misses; /* in order */
@@ -44,7 +44,7 @@ static uint32_t elapsed_ms(const struct recorder *r)
 	return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
 }
 
-/* Room for one more of `size` bytes, `max` in all. */
+/* Make room for another element of `size` bytes, up to `max` elements. */
 static bool has_room(void **v, size_t n, size_t *cap, size_t max, size_t size)
 {
 	size_t more = *cap ? *cap * 2 : 1024;
@@ -81,7 +81,7 @@ static void add_range(struct recorder *r, uint64_t page, uint64_t n)
 	(void)pthread_mutex_unlock(&r->lock);
 }
 
-/* Set the bits of `mask`; those that this call was the first to set. */
+/* Set the bits of `mask`, and return those that were not set before. */
 static uint64_t set_bits(_Atomic uint64_t *word, uint64_t mask)
 {
 	uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
@@ -92,7 +92,7 @@ static uint64_t set_bits(_Atomic uint64_t *word, uint64_t mask)
 	return mask & ~old;
 }
 
-/* Pages [from, to) of one word. */
+/* Mask of the pages [from, to) of one word. */
 static uint64_t mask_of(uint64_t from, uint64_t to)
 {
 	uint64_t low = ~(uint64_t)0 << from % WORD_BITS;
@@ -100,7 +100,7 @@ static uint64_t mask_of(uint64_t from, uint64_t to)
 	return to % WORD_BITS ? low & ~(~(uint64_t)0 << to % WORD_BITS) : low;
 }
 
-/* Pages [*start, end) are new and lie together; nothing when they are none. */
+/* Add the pages [*start, end), which are new and contiguous, if there are any. */
 static void end_range(struct recorder *r, uint64_t *start, uint64_t end)
 {
 	if (*start < end)

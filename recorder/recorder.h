@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Recording what a start reads, mapping a trace to the blocks of an image, and
- * the places where traces are kept.
+ * Records what a start reads, maps traces to the blocks of an image, and keeps traces in stores.
  */
 #ifndef BOOTSEER_RECORDER_RECORDER_H
 #define BOOTSEER_RECORDER_RECORDER_H
@@ -15,8 +14,8 @@
 
 struct recorder_config {
 	uint64_t device_size; /* bytes */
-	size_t ranges_max;    /* first accesses kept; 0: 262144.  16 bytes each,
-	                    * taken as they come */
+	/* limit of first accesses kept, 16 bytes each, allocated as needed; 0: 262144 */
+	size_t ranges_max;
 };
 
 /*
@@ -28,13 +27,14 @@ struct recorder;
 /* -EFBIG: a device of more than 4 TiB. */
 int recorder_new(const struct recorder_config *cfg, struct recorder **ret,
 		 struct error *err) MUST_CHECK;
-void recorder_free(struct recorder *r); /* no device has its observer */
+/* no device may have its observer then */
+void recorder_free(struct recorder *r);
 DEFINE_AUTO(recorder)
 
-/* To be given to device_observe(); the recorder's. */
+/* The observer for device_observe(); owned by the recorder. */
 struct device_observer *recorder_observer(struct recorder *r);
 
-/* Figures so far; may be asked while it records. */
+/* Counts so far; may be read while it records. */
 struct recorder_stats {
 	uint64_t reads, read_bytes;
 	uint64_t ranges;
@@ -44,21 +44,21 @@ struct recorder_stats {
 void recorder_get_stats(struct recorder *r, struct recorder_stats *ret);
 
 /*
- * The trace of accesses until `until_ms` after recorder_new(), with paths.  Of
- * a range that several files share, each file gets an entry.  The recorder
- * goes on.  `info`: all but window_ms and truncated is the caller's.
+ * Get the trace of accesses until `until_ms` after recorder_new(), with paths. When several
+ * files share a range, each file gets an entry. Recording continues. `info` comes from the
+ * caller, except window_ms and truncated.
  */
 int recorder_trace(struct recorder *r, const struct trace_info *info,
 		   const struct blockmap *map, struct file_map *files,
 		   uint32_t until_ms, struct trace **ret,
 		   struct error *err) MUST_CHECK;
 
-/* Set the bits of the blocks of which a page was read: some ns a block. */
+/* Set the bits of the blocks of which a page was read; takes some ns for each block. */
 void recorder_mark_read(const struct recorder *r, const struct blockmap *map,
 			uint8_t *bits);
 
-/* Blocks touched, and blocks that readers missed, as entries of the map in
- * order of first time; arrays are the caller's. */
+/* Get the blocks that were read and those that readers missed, as entries of the map in the
+ * order of first access; the caller owns the arrays. */
 int recorder_blocks(struct recorder *r, const struct blockmap *map,
 		    uint32_t **ret_touched, size_t *ret_n_touched,
 		    uint32_t **ret_missed, size_t *ret_n_missed,
@@ -72,63 +72,68 @@ struct hot_block {
 	uint16_t confidence;
 };
 
-/* The blocks that a start of this image will read, in trace order, each stored place
- * once. */
+/* The blocks that a start of this image is likely to read, in the order of the trace; each
+ * stored place once. */
 struct hot_list {
 	struct hot_block *blocks;
 	size_t n;
 	uint64_t bytes;   /* stored */
-	size_t by_digest; /* entries of the trace found by content, */
-	size_t by_path;   /* by path and offset because the content changed, */
-	size_t lost;      /* and not found; */
-	size_t rare;      /* left out: less than TRACE_HOT of the runs had it */
-	/* Made of a prediction, which may be wrong: prefetch_start() goes on only as
+	size_t by_digest; /* entries of the trace found by content */
+	/* entries found by path and offset, as their content has changed */
+	size_t by_path;
+	size_t lost; /* entries not found */
+	/* entries left out: fewer than TRACE_HOT of the runs had them */
+	size_t rare;
+	/* Made from a prediction, which may be wrong: prefetch_start() fetches it only as
 	 * far as it proves right. */
 	bool is_predicted;
-	/* And of one that knows a start of nearly the same files. */
+	/* The prediction includes a start of nearly the same files. */
 	bool has_twin;
 };
 void hot_list_fini(struct hot_list *l);
 
-/* Map a trace, of this image or of a relative, to the blocks of an image.
- * `files` may be NULL: by content only.  A prediction needs them: it holds for what
- * its donors read when the image has nearly all of that. */
+/* Map a trace, of this image or of a related one, to the blocks of an image. `files` NULL:
+ * map by content only. A prediction needs `files`: its entries apply if the image has nearly
+ * all files that their donors read. */
 int hot_list_make(const struct trace *t, const struct blockmap *map,
 		  struct file_map *files, struct hot_list *ret,
 		  struct error *err) MUST_CHECK;
 
-/* The blocks of `more`, in their order, behind those of the list. */
+/* Append the blocks of the ranges `more`, in their order, to the list. */
 int hot_list_add(struct hot_list *l, const struct blockmap *map,
 		 const struct device_span *more, size_t n,
 		 struct error *err) MUST_CHECK;
 
 /* ------------------------------------------------------------------ stores --- */
 
-/* The trace that is wanted. */
+/* Selects the trace that is wanted. */
 struct trace_query {
 	struct digest image; /* manifest of the ordinary image */
 	const char *repo;    /* "host/repository", for relatives; may be NULL */
-	const char *workload; /* for lists and removal NULL is every one */
-	bool exact;           /* no relative, no other workload */
-	bool predict; /* without any of these, what starts of other images read */
+	const char *workload; /* NULL in lists and removals: all workloads */
+	bool exact;           /* accept no other image and no other workload */
+	/* if no trace is found, accept a prediction from starts of other images */
+	bool predict;
 };
 
-/* How near it is, nearest first. */
+/* How closely a found trace matches; closest first. */
 enum trace_match {
-	TRACE_MATCH_OWN,      /* this image, this workload */
-	TRACE_MATCH_RELATIVE, /* another image of the repository, this workload */
-	TRACE_MATCH_WORKLOAD,  /* this image, another workload */
-	TRACE_MATCH_FAR,       /* neither, but the same repository */
-	TRACE_MATCH_PREDICTED, /* what starts of other images read */
+	TRACE_MATCH_OWN, /* this image, this workload */
+	/* another image of the repository, same workload */
+	TRACE_MATCH_RELATIVE,
+	TRACE_MATCH_WORKLOAD, /* this image, another workload */
+	/* another image of the repository, another workload */
+	TRACE_MATCH_FAR,
+	TRACE_MATCH_PREDICTED, /* predicted from starts of other images */
 };
 
 struct trace_found {
 	struct trace *trace; /* the caller's */
 	enum trace_match match;
-	bool wanted; /* the store wants more recordings of this start */
+	bool wanted; /* the store wants further recordings of this start */
 };
 
-/* Where traces are kept: one `static const` table a kind. */
+/* Operations of a kind of trace store: one `static const` table per kind. */
 struct trace_store;
 struct trace_store_ops {
 	const char *name; /* "service", "oci", "folder" */
@@ -147,20 +152,20 @@ struct trace_store {
 };
 
 /*
- * The nearest trace; -ENOENT: none.  All of these block, have a deadline of
- * their own, and are safe from several threads.  -EACCES, -ETIMEDOUT,
- * -ECONNREFUSED, -EBUSY (the service or registry has too much to do), -EFBIG,
- * -EIO, -EPROTO, -EINVAL, -EBADMSG (what came is no trace).
+ * Get the closest trace; -ENOENT: none. All these functions block, have a time limit of their
+ * own, and may be called by several threads. Errors: -EACCES, -ETIMEDOUT, -ECONNREFUSED, -EBUSY
+ * (the service or registry is overloaded), -EFBIG, -EIO, -EPROTO, -EINVAL, -EBADMSG (the answer
+ * is no trace).
  */
 int trace_store_get(struct trace_store *s, const struct trace_query *q,
 		    struct trace_found *ret, struct error *err) MUST_CHECK;
-/* Add a recording; the store merges it with others.  A merged trace counts as
- * one recording too. */
+/* Add a recording; the store merges it with others. A merged trace counts as a single
+ * recording here. */
 int trace_store_put(struct trace_store *s, const struct trace *t,
 		    struct error *err) MUST_CHECK;
-/* List the traces of an image (`image` set) or a repository (it is all zeros; of a folder
- * with `repo` NULL: all), newest first; the array is the caller's, each to be released by
- * trace_info_fini(). -ENOENT is never returned. */
+/* List the traces of an image (`image` set) or of a repository (`image` all zeros; in a
+ * folder, `repo` NULL means all), newest first. The caller owns the array, and releases each
+ * element by trace_info_fini(). Never returns -ENOENT. */
 int trace_store_list(struct trace_store *s, const struct trace_query *q,
 		     struct trace_info **ret, size_t *ret_n,
 		     struct error *err) MUST_CHECK;
@@ -175,40 +180,42 @@ struct trace_service_config {
 	const char *url;        /* "https://host:port" */
 	const char *token_file; /* bearer token, read for each request; NULL */
 	const char *ca_file;    /* PEM; NULL: the system's */
-	bool plain_token;       /* it may go to another machine by http:// */
-	const char *plain_cure; /* how to allow that, for messages; or NULL */
-	/* The node's certificate and key, PEM, for a service that asks for it; NULL:
-	 * none. */
+	/* the token may be sent to another machine by http:// */
+	bool plain_token;
+	/* how users allow that, for messages; or NULL */
+	const char *plain_cure;
+	/* PEM files of the node's certificate and key, for a service that asks for them; or
+	 * NULL. */
 	const char *cert_file, *key_file;
-	const char *node;    /* name of this node; a node has one vote */
-	uint32_t timeout_ms; /* of one call in all */
+	const char *node;    /* name of this node; each node has one vote */
+	uint32_t timeout_ms; /* limit of one call */
 };
 int trace_service_new(const struct trace_service_config *cfg,
 		      struct trace_store **ret, struct error *err) MUST_CHECK;
 
-/* Tags of a repository that name its newest trace of a workload begin so. */
+/* A repository's tags for the newest trace of a workload begin with this. */
 #define TRACE_TAG_PREFIX "bootseer-trace-"
 
-/* OCI artifacts beside the image (docs/formats/trace.md); `store` is borrowed,
- * and is that of the image's repository. */
+/* A store of OCI artifacts beside the image (docs/formats/trace.md); `store` is borrowed,
+ * and must be that of the image's repository. */
 int trace_oci_new(struct oci_store *store, struct trace_store **ret,
 		  struct error *err) MUST_CHECK;
 
-/* A folder on this machine; created.  Keeps at most `bytes_max`, the least
- * recently used go first. */
+/* A store in a folder of this machine, which is created. Keeps at most `bytes_max`; the
+ * least recently used traces are removed first. */
 int trace_folder_new(const char *dir, uint64_t bytes_max,
 		     struct trace_store **ret, struct error *err) MUST_CHECK;
 
 /*
- * Merge as the stores do: of all runs, newest first, each weighs 7/8 of the next
- * newer one; what less than 1/20 of the weight has seen is left out.  Pure, and
- * the same whatever the order of `traces`.  -EINVAL: not all of one image.
+ * Merge traces as the stores do: the weight of a run is 7/8 of the next newer run's, and entries
+ * that less than 1/20 of the weight has seen are left out. Pure; the order of `traces` does not
+ * matter. -EINVAL: not all of the same image.
  */
 int trace_merge_recent(const struct trace *const *traces, size_t n,
 		       struct trace **ret, struct error *err) MUST_CHECK;
 
-/* A key from the words that a container starts, as docs/formats/trace.md says;
- * "default-..." when there are none.  Caller owns. */
+/* Make the key of a workload from the words of its command (docs/formats/trace.md);
+ * "default-..." when there are none. The caller owns it. */
 char *trace_workload_key(const char *const *argv, size_t n) MUST_CHECK;
 
 #endif

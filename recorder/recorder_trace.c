@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The meaning of recorded pages: the files and blocks that lie there. Runs once, at the
- * end of a window, while the start goes on.
+ * Finds the files and blocks of recorded pages. Runs once, at the end of a window, while the
+ * start goes on.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,25 +10,26 @@
 #include "recorder/recorder_priv.h"
 #include "recorder/trace_priv.h"
 
-/* Before neighbours are joined. */
+/* before neighbours are joined */
 #define PIECES_MAX (2 * TRACE_ENTRIES_MAX)
-/* Ranges of files that are looked at, whether they become pieces or not: an image may
- * say that all of its files lie at one place, and that there is nothing. */
+/* Limit of the file ranges that are examined: an image may claim that all of its files lie
+ * at one place, and that it holds no data. */
 #define STEPS_MAX (8 * TRACE_ENTRIES_MAX)
 
 _Static_assert(FILE_MAP_PATH_MAX <= TRACE_PATH_MAX,
 	       "a trace has room for each path of a file map");
 
-/* Bytes of one file in one block. */
+/* A contiguous part of one file in one block. */
 struct trace_piece {
-	const char *path; /* the builder's, so equal paths are one pointer */
+	/* owned by the builder; equal paths have the same pointer */
+	const char *path;
 	uint64_t off;
 	uint32_t len;
 	uint32_t block; /* of the map */
-	uint32_t usize; /* of the block: no piece is longer, also where a file
-	                 * has one block twice in a row */
+	/* size of the block: no piece is longer, even if a file has one block twice in a row */
+	uint32_t usize;
 	uint32_t at_ms;
-	uint32_t rank; /* among all, by first access */
+	uint32_t rank; /* order of first accesses */
 };
 
 struct pieces {
@@ -36,13 +37,13 @@ struct pieces {
 	struct trace_builder *builder;
 	struct trace_piece *v;
 	size_t n, cap, steps;
-	uint32_t at_ms; /* of the range that is looked at */
+	uint32_t at_ms; /* time of the range being processed */
 	struct error *err;
 };
 
 /* ------------------------------------------------------------------- pieces --- */
 
-/* A file that is read on makes its piece longer. */
+/* Extend the last piece if `x` continues it. */
 static bool extends_last(struct pieces *p, const struct trace_piece *x)
 {
 	struct trace_piece *last = p->n ? &p->v[p->n - 1] : NULL;
@@ -67,7 +68,7 @@ static int add_piece(struct pieces *p, struct trace_piece *x)
 	return 0;
 }
 
-/* Cut a range of a file where blocks end. */
+/* Cut a range of a file at the ends of blocks. */
 static int take_range(void *arg, const struct file_range *f)
 {
 	struct pieces *p = arg;
@@ -88,7 +89,7 @@ static int take_range(void *arg, const struct file_range *f)
 		blockmap_block(p->map, i, &b);
 		stop = b.voff + b.usize;
 		if (stop <= voff)
-			break; /* nor does what fills up a page */
+			break; /* padding of a page holds no data either */
 		if (stop > end)
 			stop = end;
 		x.off = f->file_off + (voff - f->voff);
@@ -121,7 +122,7 @@ static int by_rank(const void *a, const void *b)
 	return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* Join neighbours within one file and block; the first access counts. */
+/* Join neighbouring pieces of one file and block; the first access counts. */
 static void join_pieces(struct pieces *p)
 {
 	size_t kept = 0;
@@ -173,7 +174,7 @@ static int add_entries(const struct pieces *p)
 	return rc;
 }
 
-/* -ENOSPC: there is more than a trace holds. */
+/* Make the pieces of all recorded ranges. -ENOSPC: more than a trace can hold. */
 static int fill_pieces(struct pieces *p, const struct record *c,
 		       struct file_map *files, uint32_t until_ms)
 {
@@ -268,7 +269,7 @@ static void touch_blocks(struct block_set *s, const struct blockmap *map,
 	}
 }
 
-/* Misses as the device told them, without what is no block of this map. */
+/* Drop misses that are not blocks of this map. */
 static size_t known_blocks(const struct blockmap *map, uint32_t *v, size_t n)
 {
 	size_t kept = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Entry points of the trace stores, and what every kind would repeat. */
+/* Entry points of the trace stores, and code that all kinds share. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -7,7 +7,7 @@
 #include "recorder/store_priv.h"
 #include "recorder/trace_priv.h"
 
-#define WEIGHT_NEWEST 1000000u /* of trace_run.weight: its largest */
+#define WEIGHT_NEWEST 1000000u /* largest value of trace_run.weight */
 #define MIN_CONFIDENCE (TRACE_CERTAIN / 20)
 
 /* -------------------------------------------------------------- entry points --- */
@@ -22,7 +22,7 @@ static int check_query(const struct trace_query *q, bool needs_image,
 	return 0;
 }
 
-/* Nobody above may see a trace that was not asked for, whatever a store sends. */
+/* Check that the found trace matches the query, whatever the store sent. */
 static int check_found(const struct trace_query *q, const struct trace_found *f,
 		       struct error *err)
 {
@@ -155,7 +155,7 @@ int store_workload_hash(const char *workload, size_t n, char *out)
 
 /* ------------------------------------------------------------------- merging --- */
 
-/* Average weight of one of `runs` runs when `newer` runs are newer. */
+/* Average weight of `runs` runs, when `newer` runs are newer than they are. */
 static uint32_t weight_of(uint64_t newer, uint32_t runs)
 {
 	uint64_t w = WEIGHT_NEWEST, sum = 0;

@@ -48,7 +48,7 @@ static bool is_trace(const struct oci_image *i)
 	       i->layers[0].size <= TRACE_BYTES_MAX;
 }
 
-/* Each text is searched and compared: none may be long. */
+/* Are the texts short enough? Each is searched and compared often. */
 static bool has_sane_texts(const struct trace_artifact *a)
 {
 	return a->workload && *a->workload &&

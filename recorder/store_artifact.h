@@ -12,39 +12,40 @@
 #define TRACE_CONFIG_JSON "{}" /* the empty descriptor's content */
 #define TRACE_TAG_HEX 16
 #define TRACE_TAG_MAX (sizeof(TRACE_TAG_PREFIX) + TRACE_TAG_HEX)
-#define TRACE_ARTIFACTS_MAX 64 /* of one image that are looked at */
+#define TRACE_ARTIFACTS_MAX 64 /* artifacts of one image that are examined */
 
 struct trace_artifact {
-	struct digest digest; /* of the manifest; the caller's to fill */
+	struct digest digest; /* digest of the manifest, set by the caller */
 	struct digest image;
 	struct digest layer;
 	uint64_t layer_size;
 	char *workload;
-	char *replaces; /* digests, separated by spaces; or NULL */
+	/* digests of replaced artifacts, separated by spaces; or NULL */
+	char *replaces;
 	int64_t created;
-	bool replaced; /* another one of a list holds what it holds */
+	bool replaced; /* another artifact of the list replaces it */
 };
 
-/* -EINVAL: it carries no trace, or says more than it may. */
+/* Parse a manifest. -EINVAL: it carries no trace, or has invalid members. */
 int trace_artifact_parse(const void *json, size_t len,
 			 struct trace_artifact *ret,
 			 struct error *err) MUST_CHECK;
 void trace_artifact_fini(struct trace_artifact *a);
 
-/* The published form of a start. */
+/* A start's merged trace, ready to be published. */
 struct trace_publication {
 	const struct trace *trace; /* merged */
 	struct digest layer, config;
 	size_t layer_size;
-	const char *media_type; /* of the image's manifest, */
-	uint64_t size;          /* and its bytes */
+	const char *media_type; /* media type of the image's manifest */
+	uint64_t size;          /* bytes of the image's manifest */
 	struct buf replaces;
 };
 
-/* The manifest, the caller's; NULL when memory is short. */
+/* Make the manifest, which the caller owns; NULL when memory is short. */
 char *trace_artifact_format(const struct trace_publication *p) MUST_CHECK;
 
-/* The tag of the newest artifact of a workload. */
+/* Make the tag of a workload's newest artifact. */
 int trace_artifact_tag(const char *workload, char out[TRACE_TAG_MAX],
 		       struct error *err) MUST_CHECK;
 

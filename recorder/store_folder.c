@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Traces in a folder of this machine: DIR/IMAGE/WORKLOAD.trace, the hex digits
- * of the image's digest and of the key's hash, with all recordings of one start
- * merged in one file.  One merged file says as much as a list of recordings
- * would (a merged trace counts as its runs, trace_merge_recent() lets old ones
- * fade) in an eighth of the space, is replaced in one step, and costs the start
- * of a container one read.
+ * Traces in a folder of this machine: DIR/IMAGE/WORKLOAD.trace, with the hex digits of the
+ * image's digest and of the key's hash. All recordings of one start are merged in one file: that
+ * is as useful as a list of recordings (a merged trace counts with its number of runs, and
+ * trace_merge_recent() lets old ones fade), takes an eighth of the space, is replaced in one
+ * step, and costs the start of a container one read.
  *
- * A file's modification time is that of its last use.  Writers take turns by a
- * lock, so several processes may use a folder.  Nothing here is needed for more
- * than speed: what cannot be read is dropped.
+ * A file's modification time is that of its last use. Writers hold a lock, so several processes
+ * may use a folder. The folder only serves speed: unreadable files are dropped.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,8 +25,8 @@
 #define SUFFIX ".trace"
 #define WORKLOAD_HEX 32
 #define FILES_MAX 16384 /* in a folder */
-#define HEAD_MAX 4096   /* bytes of a file that hold its info */
-#define DAMAGED_MAX 8   /* dropped by one get */
+#define HEAD_MAX 4096   /* bytes of a file's beginning that hold its info */
+#define DAMAGED_MAX 8   /* damaged files dropped by one get */
 
 struct trace_folder {
 	struct trace_store base;
@@ -40,7 +38,7 @@ struct trace_folder {
 struct kept_trace {
 	char *path;
 	uint64_t size;
-	int64_t used_ns; /* when it was used last */
+	int64_t used_ns; /* time of the last use */
 };
 
 struct kept_list {
@@ -79,8 +77,8 @@ static char *trace_path(const struct trace_folder *f,
 	return path;
 }
 
-/* A descriptor that holds the writers' lock until closed.  Who has it only
- * works on this folder, so the wait is short. */
+/* Take the writers' lock; held until the descriptor is closed. Holders only work on this
+ * folder, so the wait is short. */
 static int lock_folder(const struct trace_folder *f, struct error *err)
 {
 	AUTO_CLOSE int fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -91,7 +89,7 @@ static int lock_folder(const struct trace_folder *f, struct error *err)
 	return steal_fd(&fd);
 }
 
-/* ------------------------------------------------------------- what there is --- */
+/* ------------------------------------------------------------------- listing --- */
 
 static void kept_list_fini(struct kept_list *l)
 {
@@ -122,8 +120,8 @@ static bool ends_with(const char *s, const char *end)
 	return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* `sweep`: remove what a write that was cut off left behind; only with the
- * lock, as another's write looks the same. */
+/* List the traces of an image. `sweep`: remove leftovers of interrupted writes; only with
+ * the lock, since a running write looks the same. */
 static int scan_image(const char *dir, bool sweep, struct kept_list *l,
 		      struct error *err)
 {
@@ -222,13 +220,15 @@ static int read_info(const char *path, struct trace_info *ret,
 	return trace_decode_info(head, (size_t)n, ret, &entries, err);
 }
 
-/* Not a fault of the machine, nor a format of a later version. */
+/* Is the trace damaged? Other failures are faults of the machine, or a later version of the
+ * format. */
 static bool is_damage(int rc)
 {
 	return rc == -EINVAL || rc == -EBADMSG || rc == -EFBIG;
 }
 
-/* With the lock the file is what it is: no writer replaces it meanwhile. */
+/* Remove the file if it is still damaged; checked with the lock, so that no writer replaces
+ * it meanwhile. */
 static void drop_damaged(const struct trace_folder *f, const char *path)
 {
 	AUTO_CLOSE int lock = lock_folder(f, NULL);
@@ -241,7 +241,7 @@ static void drop_damaged(const struct trace_folder *f, const char *path)
 	(void)unlink(path);
 }
 
-/* Read for use.  -ENOENT also when it is of no use. */
+/* Read a trace and mark it as used. -ENOENT also when it is unusable. */
 static int use_trace(const struct trace_folder *f, const char *path,
 		     struct trace **ret, struct error *err)
 {
@@ -256,8 +256,8 @@ static int use_trace(const struct trace_folder *f, const char *path,
 	return rc;
 }
 
-/* The file that is nearest to the query, newest first; the path is the
- * caller's, NULL when there is none. */
+/* Find the file that matches the query best, the newest of equal ones; the caller owns the
+ * path, NULL when there is none. */
 static int find_nearest(const struct trace_folder *f,
 			const struct trace_query *q, char **ret,
 			enum trace_match *ret_match, struct error *err)
@@ -318,7 +318,7 @@ static int folder_get(struct trace_store *s, const struct trace_query *q,
 
 	if (rc == -ENOENT && q->exact)
 		return set_no_trace(f, err);
-	/* A trace that turns out to be damaged is gone the next time. */
+	/* A trace found damaged is dropped, so the next pass finds another. */
 	for (int i = 0; rc == -ENOENT && i < DAMAGED_MAX; i++) {
 		AUTO_FREE char *path = NULL;
 
@@ -372,7 +372,7 @@ static int by_use(const void *a, const void *b)
 	return x->used_ns < y->used_ns ? -1 : x->used_ns > y->used_ns;
 }
 
-/* Remove the least recently used until the rest fits; not `fresh`. */
+/* Remove the least recently used traces, except `fresh`, until the rest fits. */
 static int make_room(const struct trace_folder *f, const char *fresh,
 		     struct error *err)
 {
@@ -391,12 +391,12 @@ static int make_room(const struct trace_folder *f, const char *fresh,
 		l.bytes -= l.list[i].size;
 		n--;
 		*strrchr(l.list[i].path, '/') = '\0';
-		(void)rmdir(l.list[i].path); /* when it was the last */
+		(void)rmdir(l.list[i].path); /* only succeeds if it is empty */
 	}
 	return rc;
 }
 
-/* Make the trace to be kept at `path`: `t`, merged with what is there. */
+/* Make the new content of `path`: `t` merged with the trace that is there. */
 static int merge_into(const char *path, const struct trace *t, struct buf *ret,
 		      struct error *err)
 {
@@ -477,7 +477,7 @@ static int folder_remove(struct trace_store *s, const struct trace_query *q,
 	kept_list_fini(&l);
 	if (rc < 0)
 		return rc;
-	(void)rmdir(dir); /* when nothing is left */
+	(void)rmdir(dir); /* only succeeds if it is empty */
 	return n ? fs_sync_dir(f->dir, err) : set_no_trace(f, err);
 }
 

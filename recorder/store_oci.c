@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Traces as OCI artifacts in the repository of their image
- * (docs/formats/trace.md, "As an OCI artifact").  An artifact holds all
- * recordings of one start, merged; its subject is the image's manifest.  One
- * tag for each workload names the newest artifact of the repository, so the
- * trace of the image before is found with one request.
+ * Traces as OCI artifacts in the repository of their image (docs/formats/trace.md, "As an OCI
+ * artifact"). An artifact holds all recordings of one start, merged; its subject is the image's
+ * manifest. For each workload one tag names the repository's newest artifact, so the trace of an
+ * earlier image is found with one request.
  *
- * Nobody locks a registry.  A writer merges all that it finds, and names in its
- * own artifact what it has replaced: what cannot be deleted, or comes back,
- * does not count twice.  Of two that write at once both stay, until the next
- * one merges them; where a tag is the list of referrers, one may get lost, which
- * costs a recording.
+ * A registry has no locks. A writer merges all artifacts that it finds, and its own artifact
+ * names those that it replaces: ones that cannot be deleted, or come back, then do not count
+ * twice. If two write at the same time, both artifacts stay until the next writer merges them;
+ * where a tag is the list of referrers, one may get lost, which costs a recording.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,8 +16,8 @@
 #include "recorder/store_artifact.h"
 
 #define TAGS_MAX 10000
-#define FAR_MAX 16 /* tags looked at for a trace of another workload */
-/* Requests for one list: what is no trace must not cost a start its time. */
+#define FAR_MAX 16 /* tags examined for a trace of another workload */
+/* Requests for one list, as other artifacts must not delay a start. */
 #define TRIES_MAX (2 * TRACE_ARTIFACTS_MAX)
 #define MERGE_MEMORY_MAX (256u << 20) /* bytes of decoded traces at once */
 
@@ -61,7 +59,7 @@ static int get_artifact(struct oci_store *store, const char *ref,
 	return rc < 0 ? error_wrap(err, rc, "manifest '%s'", ref) : 0;
 }
 
-/* The trace itself, checked against what the manifest says of it. */
+/* Get the trace itself, and check it against its manifest. */
 static int get_trace(struct oci_store *store, const struct trace_artifact *a,
 		     struct trace **ret, struct error *err)
 {
@@ -87,7 +85,7 @@ static int get_trace(struct oci_store *store, const struct trace_artifact *a,
 	return 0;
 }
 
-/* A failure of one artifact that is no failure of the registry. */
+/* Does the failure concern only this artifact, not the registry? Then it is skipped. */
 static bool is_passed_over(int rc)
 {
 	return rc == -ENOENT || rc == -EINVAL || rc == -EBADMSG ||
@@ -115,7 +113,7 @@ static void mark_replaced(struct artifact_list *l)
 	}
 }
 
-/* All traces of an image.  What is gone, or no trace, is left out. */
+/* List all traces of an image; missing ones, and artifacts that are no trace, are left out. */
 static int list_artifacts(struct oci_store *store, const struct digest *image,
 			  struct artifact_list *ret, struct error *err)
 {
@@ -159,7 +157,7 @@ static int list_artifacts(struct oci_store *store, const struct digest *image,
 
 /* ----------------------------------------------------------------------- get --- */
 
-/* The nearest so far; `a` is NULL while there is none. */
+/* The best match so far; `a` is NULL while there is none. */
 struct nearest {
 	struct trace_artifact *a;
 	int match;
@@ -179,7 +177,7 @@ static void consider_artifact(struct nearest *n, const struct trace_query *q,
 	n->match = m;
 }
 
-/* Traces of other workloads of other images, by their tags. */
+/* List traces of other workloads and other images, by their tags. */
 static int list_far(struct oci_store *store, size_t max,
 		    struct artifact_list *ret, struct error *err)
 {
@@ -188,7 +186,7 @@ static int list_far(struct oci_store *store, size_t max,
 	size_t n = 0, tries = 0;
 	int rc = oci_list_tags(store, TAGS_MAX, &tags, &n, err);
 
-	/* Not every registry lists tags, or for everybody. */
+	/* Some registries do not list tags, or only for some users: go on without them. */
 	if (rc == -ENOENT || rc == -EACCES || rc == -ENOTSUP)
 		rc = 0;
 	l.list = calloc(max, sizeof(*l.list));
@@ -230,7 +228,7 @@ static int take_artifact(struct oci_store *store, const struct nearest *n,
 	return 0;
 }
 
-/* The newest of the workload; `*ret` stays as it is when there is none. */
+/* Get the newest artifact of the workload; `*ret` does not change when there is none. */
 static int get_tagged(struct oci_store *store, const char *workload,
 		      struct trace_artifact *ret, struct error *err)
 {
@@ -248,8 +246,8 @@ static int get_tagged(struct oci_store *store, const char *workload,
 	return 0;
 }
 
-/* The nearest of the lists that can be read (the others count as replaced), or
- * why the first one cannot. */
+/* Take the best match that can be read (unreadable ones are marked as replaced), else fail
+ * with the reason for the first. */
 static int take_nearest(struct oci_store *store, const struct trace_query *q,
 			struct artifact_list *own, struct artifact_list *far,
 			struct trace_found *ret, struct error *err)
@@ -294,7 +292,7 @@ static bool has_match(const struct trace_query *q,
 	return false;
 }
 
-/* `tagged` is one more of those that are considered. */
+/* Take the best match of all listed artifacts and `tagged`. */
 static int get_listed(struct oci_store *store, const struct trace_query *q,
 		      struct artifact_list *tagged, struct trace_found *ret,
 		      struct error *err)
@@ -331,13 +329,13 @@ static int oci_get(struct trace_store *s, const struct trace_query *q,
 		consider_artifact(&n, q, &a);
 	if (n.a && n.match == TRACE_MATCH_OWN) {
 		own_rc = take_artifact(store, &n, ret, &why);
-		/* A trace that cannot be read leaves its place to the others. */
+		/* A trace that cannot be read is ignored from here on. */
 		a.replaced = true;
 	}
 	rc = own_rc;
 	if (is_passed_over(own_rc))
 		rc = get_listed(store, q, &tagged, ret, err);
-	/* Why there is none: what should be there is damaged. */
+	/* Report that the image's own trace is damaged, rather than that there is none. */
 	if (rc < 0 && own_rc != -ENOENT && (rc == -ENOENT || rc == own_rc)) {
 		rc = own_rc;
 		if (err)
@@ -384,7 +382,7 @@ static int oci_list(struct trace_store *s, const struct trace_query *q,
 			rc = 0;
 		}
 	}
-	/* With nothing else to show, the last one's error is in `err`. */
+	/* Only damaged traces were found: return the last one's error. */
 	if (rc == 0 && l.n == 0)
 		rc = damaged == -ENOENT ? 0 : damaged;
 	artifact_list_fini(&found);
@@ -399,7 +397,7 @@ static int oci_list(struct trace_store *s, const struct trace_query *q,
 
 /* ----------------------------------------------------------------------- put --- */
 
-/* By digest, so that the tag's leaving for the next image does not unname it,
+/* Put the manifest by its digest, so that it stays when the tag moves to the next image's,
  * then under the tag. */
 static int put_manifest(struct oci_store *store,
 			const struct trace_publication *p, struct error *err)
@@ -442,8 +440,7 @@ static int publish_trace(struct oci_store *store, struct trace_publication *p,
 	return rc;
 }
 
-/* Merge `t` with what there is of its start; `*ret` stays NULL when that is
- * nothing. */
+/* Merge `t` with the existing traces of its start; `*ret` stays NULL when there are none. */
 static int merge_all(struct oci_store *store, const struct trace *t,
 		     const struct artifact_list *found, struct trace **ret,
 		     struct error *err)
@@ -460,7 +457,7 @@ static int merge_all(struct oci_store *store, const struct trace *t,
 		if (a->replaced || strcmp(a->workload, t->info.workload) != 0)
 			continue;
 		rc = get_trace(store, a, &old[n], err);
-		/* A trace that is damaged for good must not stop the next ones. */
+		/* A damaged trace must not prevent the merging of others. */
 		if (is_passed_over(rc))
 			rc = 0;
 		else if (rc == 0) {
@@ -469,7 +466,7 @@ static int merge_all(struct oci_store *store, const struct trace *t,
 			runs[n + 1] = old[n];
 			n++;
 		}
-		/* Nor what somebody made large: it is left out. */
+		/* Neither must a huge one: it is left out. */
 		if (memory > MERGE_MEMORY_MAX || entries > TRACE_MERGE_MAX) {
 			trace_free(old[--n]);
 			break;
@@ -482,7 +479,7 @@ static int merge_all(struct oci_store *store, const struct trace *t,
 	return rc;
 }
 
-/* The very trace is there already: sent twice, it would count twice. */
+/* Does the registry have this very trace already? Sent twice, it would count twice. */
 static bool has_same(const struct artifact_list *l, const struct trace *t)
 {
 	AUTO_BUF data = BUF_INIT;
@@ -497,7 +494,7 @@ static bool has_same(const struct artifact_list *l, const struct trace *t)
 	return false;
 }
 
-/* Digests of the artifacts of this workload. */
+/* Make the list of digests of this workload's artifacts. */
 static int name_replaced(const struct artifact_list *l, const char *workload,
 			 struct buf *ret, struct error *err)
 {
@@ -544,7 +541,7 @@ static int oci_put(struct trace_store *s, const struct trace *t,
 		return rc;
 	if (!has_same(&found, t) && !has_same(&found, &one)) {
 		rc = put_merged(store, &one, &found, err);
-		/* Where the registry allows it: they are not used any more. */
+		/* Delete the replaced artifacts, if the registry allows it. */
 		for (size_t i = 0; rc == 0 && i < found.n; i++)
 			if (strcmp(found.list[i].workload, t->info.workload) ==
 			    0)

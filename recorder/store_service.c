@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Traces of bootseer-registry: docs/formats/registry-api.md. */
+/* Traces kept by bootseer-registry: docs/formats/registry-api.md. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "recorder/store_priv.h"
 
 #define LIST_MAX (2u << 20) /* bytes of a list */
-#define LIST_LIMIT 1000     /* the most that the service gives */
+#define LIST_LIMIT 1000     /* limit of the service */
 
 struct service_store {
 	struct trace_store base;
@@ -48,7 +48,7 @@ static void call_fini(struct store_call *c)
 	service_answer_fini(&c->answer);
 }
 
-/* "/v1/traces", for all or of an image. */
+/* Set the path "/v1/traces", for all traces or those of an image. */
 static int call_path(struct store_call *c, const struct digest *image)
 {
 	char name[DIGEST_STR_MAX];
@@ -59,7 +59,7 @@ static int call_path(struct store_call *c, const struct digest *image)
 	return buf_printf(&c->path, "/v1/traces/%s", name);
 }
 
-/* Send it: 0 when the answer is a good one. */
+/* Send the request; 0 when the answer is successful. */
 static int call_do(struct store_call *c, struct error *err)
 {
 	c->req.path = c->path.data;

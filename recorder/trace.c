@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Traces in memory: the rules that every one keeps, wherever it comes from, and
- * the builder.  A tree finds the path that is there already, not a hash: paths
- * come from outside, and nobody can choose names that make a tree slow.
+ * Traces in memory: the rules for all traces, and the builder. Equal paths are found by a tree
+ * instead of a hash: paths are untrusted, and no choice of names makes a tree slow.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +14,7 @@
 
 #define CHUNK_SIZE ((size_t)64 << 10)
 
-/* Paths lie in chunks that never move, so entries point straight at them. */
+/* Paths lie in chunks that are never moved, so entries can point to them. */
 struct path_chunk {
 	struct path_chunk *next;
 	size_t used, size;
@@ -25,9 +24,9 @@ struct path_chunk {
 struct trace_builder {
 	struct trace *trace;
 	size_t cap;       /* entries there is room for */
-	size_t bytes;     /* that the trace takes */
+	size_t bytes;     /* memory that the trace takes */
 	void *index;      /* tsearch() of its paths */
-	const char *last; /* path that was asked for last */
+	const char *last; /* the path added last */
 };
 
 /* ------------------------------------------------------------------- rules --- */
@@ -168,7 +167,7 @@ static int compare_paths(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* Free nothing: the paths that the tree points to belong to the trace. */
+/* Frees nothing, since the paths in the tree belong to the trace. */
 static void keep_path(void *path)
 {
 	(void)path;
@@ -211,14 +210,14 @@ static int set_full(const struct trace_builder *b, struct error *err)
 			 b->trace->n, b->bytes);
 }
 
-/* The trace's own copy of `path`, made when it is the first. */
+/* Get the trace's own copy of `path`; made at its first use. */
 static int intern_path(struct trace_builder *b, const char *path, size_t len,
 		       const char **ret, struct error *err)
 {
 	void *found;
 	char *copy;
 
-	/* Mostly the file of the entry before. */
+	/* Usually it is the path of the entry before. */
 	if (b->last && (b->last == path || strcmp(b->last, path) == 0)) {
 		*ret = b->last;
 		return 0;

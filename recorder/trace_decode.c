@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bytes to traces: docs/formats/trace.md.  Pure.  What comes in is from other
- * nodes: each count is held against the limits and against the bytes that are
- * there before anything is allocated for it.
+ * Decodes traces: docs/formats/trace.md. Pure. Input comes from other nodes: each count is
+ * checked against the limits and against the bytes present before memory is allocated for it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,8 +20,8 @@ struct head {
 	struct trace_info info; /* without its texts */
 };
 
-/* The rest of a body. The first fault empties it, and every number that is asked for
- * later is 0. */
+/* The undecoded rest of a body. After the first error it is empty, and all numbers read
+ * later are 0. */
 struct trace_reader {
 	const uint8_t *p, *end;
 	bool bad;
@@ -61,7 +60,7 @@ static int64_t get_signed(struct trace_reader *r)
 	return decode_zigzag(get_varint(r));
 }
 
-/* `n` bytes, or NULL. */
+/* Take `n` bytes; NULL if fewer are left. */
 static const uint8_t *get_bytes(struct trace_reader *r, size_t n)
 {
 	const uint8_t *p = r->p;
@@ -74,7 +73,7 @@ static const uint8_t *get_bytes(struct trace_reader *r, size_t n)
 	return p;
 }
 
-/* `v` when it lies within 0..max. */
+/* Returns `v` if it is within 0..max; else marks the body as bad. */
 static uint32_t bound_number(struct trace_reader *r, int64_t v, uint32_t max)
 {
 	if (v >= 0 && v <= (int64_t)max)
@@ -156,7 +155,7 @@ static int read_head(const uint8_t *p, size_t len, struct head *h,
 	return check_limits(h, err);
 }
 
-/* Head and texts; `ret` is to be released also after a failure. */
+/* Read head and texts; `ret` must be released also after a failure. */
 static int read_info(const uint8_t *p, size_t len, struct head *h,
 		     struct trace_info *ret, struct error *err)
 {
@@ -191,7 +190,7 @@ int trace_decode_info(const void *data, size_t len, struct trace_info *ret,
 	return 0;
 }
 
-/* Check the sum, unpack the body. */
+/* Verify the checksum, and unpack the body. */
 static int unpack_body(const uint8_t *data, size_t len, const struct head *h,
 		       uint8_t **ret, struct error *err)
 {
@@ -206,7 +205,7 @@ static int unpack_body(const uint8_t *data, size_t len, const struct head *h,
 		return error_nomem(err);
 	if (memcmp(sum.b, data + HEAD_SUM, DIGEST_SIZE) != 0)
 		return refuse_trace(err, "damaged: the checksum differs");
-	/* The body is a single frame, and none of the formats of before 0.8. */
+	/* The body must be a single frame of the present format, not of one before zstd 0.8. */
 	if (h->stored < sizeof(uint32_t) ||
 	    get_le32(data + at) != ZSTD_MAGICNUMBER ||
 	    ZSTD_findFrameCompressedSize(data + at, h->stored) != h->stored ||
@@ -228,8 +227,8 @@ static int fault_at(struct error *err, const char *what, size_t i)
 	return error_set(err, EINVAL, "trace: %s %zu is damaged", what, i);
 }
 
-/* The paths, each in memory of the trace, at most `room` bytes in all; strictly
- * ascending. */
+/* Read the paths, which must be strictly ascending, into memory of the trace, at most `room`
+ * bytes in all. */
 static int read_paths(struct trace_reader *r, uint32_t n, struct trace *t,
 		      const char **paths, size_t room, struct error *err)
 {
@@ -268,14 +267,15 @@ static int read_paths(struct trace_reader *r, uint32_t n, struct trace *t,
 	return 0;
 }
 
-/* Where entry `i` most likely starts: a file is read on, or from its start. */
+/* The offset that entry `i` is expected to have: behind the entry before in the same file,
+ * else 0. */
 static uint64_t expected_off(const struct trace_entry *e, size_t i)
 {
 	return i && e[i].path == e[i - 1].path ? e[i - 1].off + e[i - 1].len
 					       : 0;
 }
 
-/* The columns of the entries, up to what trace_entry_check() looks at. */
+/* Read the columns of the entries; trace_entry_check() checks the values later. */
 static void read_columns(struct trace_reader *r, const struct head *h,
 			 const char *const *paths, const uint8_t *digests,
 			 const uint32_t *csizes, struct trace_entry *e)
@@ -295,7 +295,7 @@ static void read_columns(struct trace_reader *r, const struct head *h,
 		       DIGEST_SIZE);
 		e[i].csize = csizes[v];
 	}
-	/* Starts lean on the lengths, which come after them. */
+	/* Offsets depend on the lengths, which come after them. */
 	for (uint32_t i = 0; i < h->n_entries; i++)
 		e[i].off = (uint64_t)get_signed(r);
 	for (uint32_t i = 0; i < h->n_entries; i++)
@@ -347,7 +347,7 @@ static int read_body(struct trace_reader *r, const struct head *h,
 	return 0;
 }
 
-/* Bytes left for the paths when all that the head counts has its memory. */
+/* Memory left for the paths after all that the head counts. */
 static int room_for_paths(const struct head *h, uint64_t memory_max,
 			  size_t *ret, struct error *err)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Traces to bytes: docs/formats/trace.md.  Pure. */
+/* Encodes traces: docs/formats/trace.md. Pure. */
 #include <errno.h>
 #include <string.h>
 #include <zstd.h>
@@ -43,11 +43,10 @@ static int put_signed(struct buf *b, int64_t v)
 	return put_varint(b, encode_zigzag(v));
 }
 
-/* Numbers of paths and blocks for the entries, and entries that stand for
- * them. */
+/* Numbers given to paths and blocks, and the first entry with each number. */
 struct tables {
-	uint32_t *path, *block;             /* by entry */
-	uint32_t *path_entry, *block_entry; /* by number */
+	uint32_t *path, *block;             /* for each entry */
+	uint32_t *path_entry, *block_entry; /* for each number */
 	uint32_t n_paths, n_blocks;
 };
 
@@ -86,8 +85,8 @@ static int compare_indexes(const void *a, const void *b, void *arg)
 	return c ? c : (x > y) - (x < y);
 }
 
-/* Number what `o` compares as equal, in its order; `first` gets the first entry
- * that has each number. */
+/* Number the entries so that those which `o` compares as equal get the same number; `first`
+ * gets the first entry of each number. */
 static uint32_t number_entries(struct encode_order *o, uint32_t n,
 			       uint32_t *sorted, uint32_t *by_entry,
 			       uint32_t *first)
@@ -106,8 +105,8 @@ static uint32_t number_entries(struct encode_order *o, uint32_t n,
 	return count;
 }
 
-/* The same numbers in the order of first use, in which an entry's block is
- * mostly the one before or the next. */
+/* Renumber in the order of first use, in which an entry's block is mostly the one before or
+ * the next. */
 static void number_by_use(uint32_t n, uint32_t *new_of, uint32_t *by_entry,
 			  uint32_t *first)
 {
@@ -181,7 +180,7 @@ static int put_blocks(struct buf *b, const struct trace *t,
 	return rc;
 }
 
-/* Column by column: like numbers beside each other compress best. */
+/* Write the entries column by column, since similar numbers side by side compress best. */
 static int put_entries(struct buf *b, const struct trace *t,
 		       const struct tables *k)
 {

@@ -32,12 +32,12 @@
 #define FLAG_TRUNCATED 1u
 
 #define BODY_MAX (64u << 20) /* bytes unpacked */
-/* The least that one of them takes in the body. */
+/* Smallest size of each in the body. */
 #define PATH_MIN 2u
 #define BLOCK_MIN (DIGEST_SIZE + 1u)
 #define ENTRY_MIN 6u
 
-/* SHA-256 of an encoded trace, all but the checksum itself. */
+/* SHA-256 of an encoded trace without the checksum itself. */
 int trace_checksum(const uint8_t *data, size_t len,
 		   struct digest *ret) MUST_CHECK;
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Traces as JSON: docs/formats/trace.md, "JSON".  A tree of all entries would
- * take a kilobyte each, so the list is cut into its elements here and parsed
- * one at a time.
+ * Traces as JSON: docs/formats/trace.md, "JSON". A tree of all entries would take a kilobyte for
+ * each, so the list is cut into its elements here, and they are parsed one at a time.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,16 +10,16 @@
 #include "recorder/trace_priv.h"
 
 #define VERSION 1
-/* Room of an entry: a path of which each byte is written as \u0025XX, and the rest. */
+/* Longest entry: a path in which each byte is written as \u0025XX, and the rest. */
 #define PART_MAX ((size_t)64 << 10)
 
 /* ------------------------------------------------------------------ escaping --- */
 
-/* Bytes of the UTF-8 sequence at `p`, 0 when it is none. */
+/* Length of the UTF-8 sequence at `p`; 0 when it is not valid. */
 static size_t utf8_len(const uint8_t *p)
 {
-	/* By the first byte: length, and the bounds of the second byte, which
-	 * keep out overlong forms, surrogates and what Unicode does not have. */
+	/* For ranges of the first byte: the length, and bounds of the second byte that
+	 * exclude overlong forms, surrogates and values beyond Unicode. */
 	static const struct {
 		uint8_t from, to, len, lo, hi;
 	} kinds[] = {
@@ -96,7 +95,7 @@ static int unescape_text(const char *p, struct buf *ret, struct error *err)
 
 /* ------------------------------------------------------------------- writing --- */
 
-/* Append `j`, which it takes; NULL: memory was short. */
+/* Append `j`, and free it; NULL: memory was short. */
 static int put_json(struct buf *ret, json_t *j)
 {
 	AUTO_FREE char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
@@ -136,7 +135,7 @@ int trace_to_json(const struct trace *t, struct buf *ret, struct error *err)
 	int rc = put_json(ret, info_json(&t->info));
 
 	if (rc == 0) {
-		ret->len--; /* its '}' */
+		ret->len--; /* drop the '}' */
 		rc = buf_puts(ret, ",\"entries\":[");
 	}
 	for (size_t i = 0; i < t->n && rc == 0; i++) {
@@ -154,7 +153,7 @@ int trace_to_json(const struct trace *t, struct buf *ret, struct error *err)
 
 /* ------------------------------------------------------------------- cutting --- */
 
-/* Text that is being cut; it need not be JSON, the parser sees every part. */
+/* Text that is being cut. It need not be valid JSON, as the parser checks every part. */
 struct text {
 	const char *p, *end;
 };
@@ -174,7 +173,7 @@ static bool skip_char(struct text *t, char c)
 	return true;
 }
 
-/* Pass over one value, up to the ',', ']' or '}' that ends it. */
+/* Skip one value, up to the ',', ']' or '}' behind it. */
 static void skip_value(struct text *t)
 {
 	size_t depth = 0;
@@ -200,7 +199,7 @@ static void skip_value(struct text *t)
 	}
 }
 
-/* The value of "entries" of the document; false: there is none. */
+/* Find the value of "entries" in the document; false: there is none. */
 static bool find_entries(const char *text, size_t len, struct text *ret)
 {
 	static const char key[] = "\"entries\"";
@@ -221,7 +220,7 @@ static bool find_entries(const char *text, size_t len, struct text *ret)
 			skip_space(&t);
 			ret->p = t.p;
 		}
-		skip_value(&t); /* or a whole member */
+		skip_value(&t); /* skips the value, or another member */
 		ret->end = t.p;
 		if (found)
 			return true;
@@ -231,7 +230,7 @@ static bool find_entries(const char *text, size_t len, struct text *ret)
 
 /* ------------------------------------------------------------------- reading --- */
 
-/* Parse one part of the document: an object. */
+/* Parse one part of the document, which must be an object. */
 static int load_part(const char *text, size_t len, const char *what,
 		     json_t **ret, struct error *err)
 {
@@ -365,7 +364,7 @@ static int add_entries(struct trace_builder *b, struct text t,
 		       : error_set(err, EINVAL, "trace: text after 'entries'");
 }
 
-/* The document with an empty list, so that the parser sees all the rest. */
+/* Parse the document with an empty list of entries, so that the parser checks all the rest. */
 static int load_rest(const char *text, size_t len, const struct text *entries,
 		     struct trace_info *ret, struct error *err)
 {

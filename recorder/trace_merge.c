@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Merging of runs.  Entries of all runs are sorted by what they are of, equal
- * ones become one, and the best of these stay.  Every sort has a total order
- * that knows no position among the runs, so their order changes nothing.
+ * Merges runs. The entries of all runs are sorted by path and block, equal ones become one, and
+ * the best of these are kept. All sorts use total orders without positions among the runs, so
+ * the order of runs does not matter.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "common/compare.h"
 #include "recorder/trace_priv.h"
 
-/* Sums of weight x runs x confidence of so many runs fit in 63 bits. */
+/* For so many runs, sums of weight x runs x confidence fit in 63 bits. */
 #define RUNS_MAX 4096u
 #define WEIGHT_MAX 1000000u
 
@@ -21,7 +21,7 @@ struct ref {
 	uint32_t run;
 };
 
-/* The statement of a run, or several, about a time. */
+/* A time in a run or several runs, with their weight. */
 struct sample {
 	uint64_t weight;
 	uint32_t at_ms;
@@ -32,10 +32,10 @@ struct merge {
 	const struct trace_run *runs;
 	size_t n_runs;
 	uint16_t min_confidence;
-	uint64_t total; /* weight of all runs */
+	uint64_t total; /* sum of the weights of all runs */
 	struct ref *refs;
 	size_t n_refs;
-	struct sample *samples; /* room for those of one group */
+	struct sample *samples; /* room for the samples of one group */
 	struct trace_entry *groups;
 	size_t n_groups, cap_groups;
 };
@@ -76,7 +76,7 @@ static int by_time(const void *a, const void *b)
 	return c ? c : order_of_place(x, y);
 }
 
-/* The most certain, then the earliest. */
+/* Order by confidence, highest first, then by time. */
 static int by_rank(const void *a, const void *b)
 {
 	const struct trace_entry *x = a, *y = b;
@@ -101,7 +101,7 @@ static int by_sample_time(const void *a, const void *b)
 
 /* ------------------------------------------------------------------- groups --- */
 
-/* The least time that half of the weight has reached; sorts `s`. */
+/* Smallest time by which half of the weight is reached; sorts `s`. */
 static uint32_t weighted_median(struct sample *s, size_t n)
 {
 	uint64_t total = 0, sum = 0;
@@ -125,7 +125,7 @@ static uint64_t weight_of(const struct trace_run *r)
 	return (uint64_t)r->weight * r->trace->info.runs;
 }
 
-/* Several entries of one run are one, its first and its surest. */
+/* Join several entries of one run into one, with its first time and highest confidence. */
 static size_t one_a_run(struct sample *s, size_t n)
 {
 	size_t kept = 0;
@@ -155,7 +155,7 @@ static int add_group(struct merge *m, const struct trace_entry *e,
 	return 0;
 }
 
-/* Make one entry of the `n` refs at `r`; sure too little, none. */
+/* Make one entry of the `n` refs at `r`; none if the confidence is too low. */
 static int make_group(struct merge *m, const struct ref *r, size_t n,
 		      struct error *err)
 {
@@ -189,8 +189,8 @@ static int make_group(struct merge *m, const struct ref *r, size_t n,
 	return add_group(m, &e, err);
 }
 
-/* Is the entry one with those that start with `first`?  A file may hold the
- * same content at places far apart: those stay two. */
+/* Does the entry belong to the group that begins with `first`? The same content may be far
+ * away in the same file: then it is a group of its own. */
 static bool belongs_to(const struct trace_entry *first,
 		       const struct trace_entry *e)
 {
@@ -233,7 +233,7 @@ static int by_digest(const void *a, const void *b)
 	return c ? c : ORDER(x->group, y->group);
 }
 
-/* For each group in order of rank, the first one that has its block. */
+/* For each group, in order of rank, find the first group with the same block. */
 static uint32_t *first_with_block(const struct merge *m)
 {
 	AUTO_FREE struct merge_member *v = calloc(m->n_groups, sizeof(*v));
@@ -252,7 +252,7 @@ static uint32_t *first_with_block(const struct merge *m)
 	return steal_ptr(&first);
 }
 
-/* Leave out, in order of rank, entries whose block has no room any more. */
+/* Leave out, in order of rank, entries whose block does not fit any more. */
 static int fit_bytes(struct merge *m, uint64_t max, struct error *err)
 {
 	AUTO_FREE uint32_t *first = first_with_block(m);
@@ -264,7 +264,7 @@ static int fit_bytes(struct merge *m, uint64_t max, struct error *err)
 	for (size_t i = 0; i < m->n_groups; i++) {
 		uint32_t block = first[i];
 
-		/* The first one has the room or not; all others follow it. */
+		/* The first group with a block decides whether it fits; the others follow. */
 		if (block == i && m->groups[i].csize <= max) {
 			taken[i] = true;
 			max -= m->groups[i].csize;
@@ -347,7 +347,7 @@ static int gather_refs(struct merge *m, size_t n_refs, struct error *err)
 	return 0;
 }
 
-/* Does `a` name the result rather than `b`?  The newest does. */
+/* Should `a` rather than `b` name the result? The newer one does. */
 static bool is_newer(const struct trace_info *a, const struct trace_info *b)
 {
 	int c = ORDER(a->created_at, b->created_at);
@@ -359,7 +359,7 @@ static bool is_newer(const struct trace_info *a, const struct trace_info *b)
 	return c > 0;
 }
 
-/* The texts are borrowed. */
+/* Make the info of the result; its texts are borrowed. */
 static void merge_infos(struct merge *m, struct trace_info *ret)
 {
 	uint64_t runs = 0;
@@ -388,7 +388,7 @@ static void merge_infos(struct merge *m, struct trace_info *ret)
 	ret->ready_ms = weighted_median(m->samples, n);
 }
 
-/* Copy what was chosen; beyond what a trace holds, its tail is missing. */
+/* Build the result; if a limit is reached, its tail is missing. */
 static int build_merged(const struct merge *m, const struct trace_info *info,
 			struct trace **ret, struct error *err)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Starts of other images, as one trace: what of it an image has that nobody has started
- * is found by predict.c. Entries of all donors are sorted by what they are of; those of
- * one path and block are one.
+ * Merges starts of other images into one trace, from which predict.c chooses the part that
+ * applies to an image. The entries of all donors are sorted by path and block, and those with
+ * the same path and block become one.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,16 +15,17 @@ struct donor_entry {
 	uint32_t donor, owner;
 };
 
-/* An entry of the prediction. */
+/* An entry of the prediction, with its rank. */
 struct predicted_entry {
 	struct trace_entry entry;
-	uint64_t readers; /* donors that read the path */
-	uint32_t weight;  /* own or not, then owners, then own donors */
+	uint64_t readers; /* bit mask of donors that read the path */
+	/* rank: own start or not, then number of owners, then number of own donors */
+	uint32_t weight;
 };
 
 struct prediction {
 	const struct trace_donor *donors;
-	struct donor_entry *refs; /* by path, block, owner */
+	struct donor_entry *refs; /* sorted by path, block, owner */
 	size_t n_refs;
 	struct predicted_entry *groups;
 	size_t n_groups;
@@ -83,8 +84,8 @@ static void unite_ranges(struct trace_entry *e, const struct trace_entry *x)
 	e->at_ms = x->at_ms < e->at_ms ? x->at_ms : e->at_ms;
 }
 
-/* All that one owner's starts, of which the `n` refs are, read of a path and block: those
- * that are the asker's own, or the others. */
+/* Unite what the starts of one owner read of a path and block; the `n` refs are of that
+ * owner. Uses either the requester's own starts or the others. */
 static bool unite_owner(const struct prediction *p, const struct donor_entry *r,
 			size_t n, bool are_own, struct trace_entry *ret)
 {
@@ -102,9 +103,9 @@ static bool unite_owner(const struct prediction *p, const struct donor_entry *r,
 	return has_any;
 }
 
-/* The range of a path and block: what one owner's starts read is taken together, and of
- * several owners the one counts that claims least, so that none makes the range of all
- * grow.  Owners of whom the asker may know all are asked first.  Returns all owners. */
+/* Find the range of a path and block. What the starts of one owner read is united; of
+ * several owners the shortest range counts, so that none can enlarge it. Starts that the
+ * requester may see decide if they have the entry. Returns the set of owners. */
 static uint32_t find_range(const struct prediction *p,
 			   const struct donor_entry *r, size_t n, bool is_own,
 			   struct trace_entry *ret)
@@ -127,7 +128,7 @@ static uint32_t find_range(const struct prediction *p,
 	return owners;
 }
 
-/* The `n` refs at `r` become one entry, if the asker may know of it. */
+/* Make an entry of the `n` refs at `r`, if the requester may learn of it. */
 static void add_group(struct prediction *p, const struct donor_entry *r,
 		      size_t n, uint32_t owners_min)
 {
@@ -146,8 +147,8 @@ static void add_group(struct prediction *p, const struct donor_entry *r,
 	p->groups[p->n_groups++] = g;
 }
 
-/* The donors of the `n` refs, all of one path, that may be told of: the asker's own, and
- * strangers when they are of enough owners, since a path would tell else who has it. */
+/* The donors, among the `n` refs of one path, that may be revealed: the requester's own, and
+ * others if they belong to enough owners, since a path could otherwise reveal who has it. */
 static uint64_t readers_of(const struct prediction *p,
 			   const struct donor_entry *r, size_t n,
 			   uint32_t owners_min)
@@ -167,8 +168,8 @@ static uint64_t readers_of(const struct prediction *p,
 		       : own;
 }
 
-/* All that is told of one path, of which `n` refs are: its readers are those of any block
- * of it, as another version of a file has other blocks. */
+/* Add the entries of one path, which the `n` refs are of. Its readers include those of any
+ * of its blocks, since another version of a file has other blocks. */
 static void add_path(struct prediction *p, const struct donor_entry *r,
 		     size_t n, uint32_t owners_min)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names of starts: docs/formats/trace.md, "Workload key". */
+/* Keys of workloads: docs/formats/trace.md, "Workload key". */
 #include <string.h>
 
 #include "common/digest.h"
@@ -7,7 +7,7 @@
 
 #define NAME_MAX_LEN 64
 
-/* The program's name with what a key may not hold replaced. */
+/* Take the program's name, and replace characters that a key must not have. */
 static void name_of(const char *word, char out[NAME_MAX_LEN + 1])
 {
 	const char *slash = strrchr(word, '/');
@@ -33,7 +33,7 @@ char *trace_workload_key(const char *const *argv, size_t n)
 
 	if (!h)
 		return NULL;
-	/* With its NUL, so that no two lists of words are one text. */
+	/* Hash each word with its NUL, so that different lists give different texts. */
 	for (size_t i = 0; i < n; i++)
 		if (hasher_update(h, argv[i], strlen(argv[i]) + 1) < 0)
 			return NULL;
