@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Is a mount still at its path that the kernel has ended? */
+/* Tells whether a mount is still at its path although the kernel has ended it. */
 #include <errno.h>
 #include <sys/sysmacros.h>
 
 #include "common/mount.h"
 #include "fuse/session_priv.h"
 
-/* An aborted mount says so at once. */
+/* limit of the wait for an answer; an aborted mount answers at once */
 #define ANSWER_MS 5000
 
-/* A session that was unmounted may have given its device number to the next mount there,
- * which answers or does not. */
+/* Another mount at the path may have got the device number of a session that was unmounted;
+ * so a request is sent, which a living mount answers or lets wait. */
 bool session_is_aborted(const struct session *s)
 {
 	struct mount_line line = { .major = 0 };

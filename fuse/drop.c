@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Removes mounts that a predecessor left and that nobody will serve again. */
+/* Removes mounts of an earlier process that nobody will serve again. */
 #include <stdio.h>
 
 #include "common/cleanup.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The holder: the other side of keeper.c where no service manager keeps
- * descriptors.  It must never be the one that crashes, so it does nothing else:
- * one thread, no memory but its table, nothing read from a disk.
+ * The holder: the counterpart of keeper.c where no service manager keeps descriptors. It must
+ * never crash itself, so it does nothing else: one thread, no memory but its table, no reads
+ * from disks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,19 +24,22 @@
 
 #define FIRST_FD 3
 #define N_HELD_MAX 64
-#define SOCKET_FD (FIRST_FD + N_HELD_MAX) /* the child's end in the child */
+/* number of the child's end in the child */
+#define SOCKET_FD (FIRST_FD + N_HELD_MAX)
 #define NAME_BYTES 256
 #define MESSAGE_MAX 4096
-/* More than a socket's queue has (net.unix.max_dgram_qlen): what a child sent before it
- * died is among them, and nobody who floods us keeps us from signals. */
+/* Messages read in a row. More than a socket's queue holds (net.unix.max_dgram_qlen), so
+ * that all messages of a dead child are among them; limited, so that a flood of messages does
+ * not delay signals. */
 #define MESSAGES_A_TURN 4096u
 #define FDS_PER_MESSAGE 16
 #define BACKOFF_FIRST_MS 50
-/* Pauses between two starts of a child: short at first, so that a mended fault is served
- * soon; long later, so that a child that fails for hours fills no disk with its log. */
+/* Pauses between restarts of a child: short at first, so that service resumes soon after a
+ * fault is repaired; long later, so that a child that fails for hours does not fill a disk with
+ * its log. */
 #define QUICK_MAX_MS 2000
 #define SLOW_MAX_MS 30000
-/* A child that lived this long did not crash because of how it was started. */
+/* A child that lived so long did not crash because of its start. */
 #define STABLE_MS 5000
 
 struct held {
@@ -47,14 +50,14 @@ struct held {
 struct holder {
 	char *const *argv;
 	int sock, signals;
-	int child_sock; /* its other end, the child's */
+	int child_sock; /* the child's end of the socket */
 	sigset_t old_mask;
 	struct held held[N_HELD_MAX];
 	int n_held;
-	pid_t child; /* 0: none runs */
-	bool ending; /* we were told to end */
+	pid_t child; /* 0: no child is running */
+	bool ending; /* the holder was asked to end */
 	int64_t started_ms, respawn_ms;
-	unsigned int n_failed; /* ends in a row, each soon after its start */
+	unsigned int n_failed; /* ends in a row, each soon after the start */
 };
 
 /* -------------------------------------------------------------- messages --- */
@@ -72,7 +75,7 @@ static void held_remove(struct holder *h, const char *name)
 	h->n_held = n;
 }
 
-/* Takes `fd`. */
+/* Keep a descriptor; takes `fd`. */
 static void held_add(struct holder *h, const char *name, int fd)
 {
 	struct held *d;
@@ -89,7 +92,7 @@ static void held_add(struct holder *h, const char *name, int fd)
 	d->fd = fd;
 }
 
-/* Value of "KEY=" in a message of lines, or NULL; cuts the message up. */
+/* Value of "KEY=" in a message of lines, or NULL; modifies the message. */
 static char *hold_field(char *text, const char *key)
 {
 	size_t n = strlen(key);
@@ -114,7 +117,7 @@ static void handle_message(struct holder *h, char *text, int *fds, int n_fds)
 		name = NULL;
 	if (drop && name)
 		held_remove(h, name);
-	/* Descriptors that are not kept are closed; BARRIER=1 asks for just that. */
+	/* Close descriptors that are not kept; BARRIER=1 needs just that. */
 	for (int i = 0; i < n_fds; i++) {
 		if (store && name)
 			held_add(h, name, fds[i]);
@@ -150,7 +153,7 @@ static void parse_control(struct msghdr *msg, struct received *r)
 	}
 }
 
-/* False when there is none. */
+/* Receive one message; false when there is none. */
 static bool receive_message(struct holder *h)
 {
 	static const char none[] = "";
@@ -172,8 +175,8 @@ static bool receive_message(struct holder *h)
 		return errno == EINTR;
 	text[n] = '\0';
 	parse_control(&msg, &r);
-	/* Programs that the child runs may have inherited its end of the socket: a message
-	 * of theirs has its descriptors closed, and does nothing else. */
+	/* Programs run by the child may have inherited its end of the socket: of their
+	 * messages only the descriptors are closed. */
 	if (h->child == 0 || r.pid != h->child || (msg.msg_flags & MSG_TRUNC))
 		memcpy(text, none, sizeof(none));
 	handle_message(h, text, r.fds, r.n_fds);
@@ -202,7 +205,7 @@ static int set_environment(const struct holder *h)
 				      i ? ":" : "", h->held[i].name);
 	(void)snprintf(socket, sizeof(socket), "%ld:%d", (long)getpid(),
 		       SOCKET_FD);
-	/* A service manager's is for this process alone. */
+	/* A service manager's socket is for this process alone. */
 	(void)unsetenv("NOTIFY_SOCKET");
 	if (setenv(HOLD_ENV, socket, 1) < 0)
 		return -errno;
@@ -217,8 +220,8 @@ static int set_environment(const struct holder *h)
 	return setenv("LISTEN_FDNAMES", names, 1) < 0 ? -errno : 0;
 }
 
-/* Kept descriptors to FIRST_FD and on, and the socket behind them: out of the way
- * first, then in place. */
+/* Move the kept descriptors to FIRST_FD and up, and the socket behind them: first all out of
+ * the way, then into place. */
 static int place_fds(struct holder *h)
 {
 	h->child_sock = fcntl(h->child_sock, F_DUPFD_CLOEXEC, SOCKET_FD + 1);
@@ -272,7 +275,7 @@ int hold_delay_ms(unsigned int n_failed)
 	return ms < most ? ms : most;
 }
 
-/* 1: all is over, *ret_code says how; 0: go on. */
+/* Handle the child's end. 1: the holder ends too, with *ret_code; 0: go on. */
 static int child_ended(struct holder *h, int status, int *ret_code)
 {
 	int64_t now = clock_now_ms();
@@ -281,8 +284,8 @@ static int child_ended(struct holder *h, int status, int *ret_code)
 
 	h->child = 0;
 	*ret_code = by_itself ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-	/* A child that fails before it kept a descriptor is not started again: it may
-	 * have a wrong option. */
+	/* A child that fails before it kept a descriptor is not restarted: it may have been
+	 * given a wrong option. */
 	if (h->ending || (by_itself && (*ret_code == 0 || h->n_held == 0)))
 		return 1;
 	if (now - h->started_ms >= STABLE_MS)
@@ -326,7 +329,7 @@ static int handle_signal(struct holder *h, int *ret_code)
 	if (read(h->signals, &si, sizeof(si)) != (ssize_t)sizeof(si))
 		return 0;
 	if (si.ssi_signo == SIGCHLD) {
-		/* Messages that it sent before it died come first. */
+		/* Handle first the messages that it sent before it died. */
 		receive_messages(h);
 		return hold_reap(h, ret_code);
 	}
@@ -368,8 +371,8 @@ static int hold_loop(struct holder *h)
 	}
 }
 
-/* A pair, without an address: whoever can send to a socket can send it descriptors,
- * and closing a stranger's descriptor may take as long as he likes (SO_LINGER). */
+/* An unnamed pair of sockets: anyone who can send to a socket can send it descriptors, and
+ * closing such a descriptor may take as long as its sender likes (SO_LINGER). */
 static int open_sockets(struct holder *h, struct error *err)
 {
 	const int on = 1;

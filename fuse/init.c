@@ -13,7 +13,7 @@
 #include "common/mount.h"
 #include "fuse/fuse.h"
 
-/* Protocol 7.40, newer than the header of the systems we build on. */
+/* From protocol 7.40, which the headers of the build systems lack. */
 #define INIT_FLAGS2_HAS_RESEND (1u << (39 - 32))
 #define NOTIFY_RESEND 7
 
@@ -42,7 +42,7 @@ int init_mount(int fd, const char *fstype, const char *source, const char *path,
 
 	if (rc < 0)
 		return rc;
-	/* Sends no request that we would wait for: INIT is answered later. */
+	/* Sends no request that this process would wait for, as INIT is answered later. */
 	if (mount(source, path, fstype, MS_NOSUID | MS_NODEV | flags, o.text) <
 	    0)
 		return error_set(err, errno, "mount FUSE on '%s': %s%s", path,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Client side of the descriptor store protocol of sd_notify(3): FDSTORE=1,
- * FDSTOREREMOVE=1, BARRIER=1 on the datagram socket $NOTIFY_SOCKET of the service
- * manager, or on that of hold.c, which is inherited; LISTEN_PID, LISTEN_FDS and
- * LISTEN_FDNAMES of sd_listen_fds_with_names(3).
+ * The client of the descriptor store protocol of sd_notify(3): FDSTORE=1, FDSTOREREMOVE=1,
+ * BARRIER=1 on the service manager's datagram socket $NOTIFY_SOCKET, or on the inherited socket
+ * of hold.c; and LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES of sd_listen_fds_with_names(3).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +29,7 @@ struct kept_fd {
 };
 
 struct fd_keeper {
-	int sock; /* -1: nobody keeps anything */
+	int sock; /* -1: there is no descriptor store */
 	struct kept_fd *kept;
 	size_t n_kept;
 };
@@ -75,7 +74,7 @@ static int take_all(struct fd_keeper *k, struct error *err)
 	const char *names = getenv("LISTEN_FDNAMES");
 	long pid, n;
 
-	/* Variables that were inherited name another process, and descriptors of its. */
+	/* Inherited variables may be meant for another process, and its descriptors. */
 	if (parse_count(getenv("LISTEN_PID"), INT32_MAX, &pid) < 0 ||
 	    pid != (long)getpid())
 		return 0;
@@ -98,7 +97,7 @@ static int take_all(struct fd_keeper *k, struct error *err)
 	return 0;
 }
 
-/* The holder's, when that started this process. */
+/* Use the holder's socket, if a holder started this process. */
 static int inherit_store(struct fd_keeper *k, struct error *err)
 {
 	const char *text = getenv(HOLD_ENV);
@@ -204,7 +203,7 @@ int fd_keeper_look(const struct fd_keeper *k, const char *name)
 	return kept ? kept->fd : -1;
 }
 
-/* `fd` -1: none goes with it. */
+/* Send a message with a descriptor; `fd` -1: without. */
 static int send_text(struct fd_keeper *k, const char *text, int fd,
 		     struct error *err)
 {
@@ -233,7 +232,7 @@ static int send_text(struct fd_keeper *k, const char *text, int fd,
 	return 0;
 }
 
-/* Wait until the other side has read what was sent: it closes a pipe. */
+/* Wait until the other side has read all messages: it closes a pipe then. */
 static int keeper_barrier(struct fd_keeper *k, struct error *err)
 {
 	struct pollfd p = { .events = 0 };

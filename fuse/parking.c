@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each is under 1 KiB.  More readers than this wait in the kernel's turn: what
- * does not fit is answered, with an error. */
+/* Limit of waiting requests, each less than 1 KiB. Further ones are not parked, and so are
+ * answered with an error. */
 #define PARKED_MAX 65536u
 
 struct parked {
@@ -19,10 +19,10 @@ struct parked {
 
 struct parking {
 	parking_early_fn *is_early;
-	void *owner; /* of the handler */
+	void *owner; /* owner of the handler */
 	atomic_bool open;
-	/* The list.  Held while is_early() is asked, or a request would miss that
-	 * what it waits for came at that moment. */
+	/* Protects the list. Also held during is_early(), so that a node which becomes known
+	 * at that moment is not missed. */
 	pthread_mutex_t lock;
 	struct parked *first, **last;
 	unsigned int n;
@@ -60,7 +60,7 @@ void parking_open(struct parking *p)
 	atomic_store(&p->open, p->is_early != NULL);
 }
 
-/* Requests about no node, or without an answer, are never too early. */
+/* Must the request wait? Never if it is about no node, or needs no answer. */
 static bool is_early(struct parking *p, const char *request)
 {
 	const struct fuse_in_header *in = (const void *)request;
@@ -110,7 +110,7 @@ bool parking_take(struct parking *p, const char *request, size_t len)
 	return taken;
 }
 
-/* The requests that may go on now, off the list. */
+/* Take the requests that may go on off the list. */
 static struct parked *parking_split(struct parking *p, bool all)
 {
 	struct parked *go = NULL, **go_last = &go, **at = &p->first;

@@ -7,8 +7,8 @@
 #include "fuse/fuse.h"
 
 /*
- * Readahead of 128 KiB, the kernel's default, makes requests of at most twice
- * that; only mounts with more readahead need the large ones.
+ * The kernel's default readahead of 128 KiB makes requests of at most twice that; only mounts
+ * with more readahead need the large buffers.
  */
 #define SMALL_SIZE (256u << 10)
 #define N_SMALL 128u
@@ -16,15 +16,15 @@
 #define POOL_BYTES \
 	((size_t)N_SMALL * SMALL_SIZE + (size_t)N_LARGE * SESSION_DATA_MAX)
 
-/* A share has few buffers below this. */
+/* A share with fewer buffers than this counts as one that has few. */
 #define FEW 4u
 
 TAILQ_HEAD(reply_lines, reply_line);
 
 /* Buffers of a shelf that replies of one kind must leave free. */
 struct leave {
-	unsigned int all;  /* by all shares together */
-	unsigned int many; /* by those that do not have few */
+	unsigned int all;  /* left free by all shares */
+	unsigned int many; /* left free by shares that do not have few */
 };
 
 /* Buffers of one size. */
@@ -32,9 +32,8 @@ struct shelf {
 	struct reply_buffer *free;
 	unsigned int n_free;
 	struct leave leave[REPLY_KINDS];
-	/* Lines of shares with requests that wait.  As many as the kernel has,
-	 * which bounds them: a session's threads must go on, because mounts
-	 * need them too. */
+	/* Lines of shares with waiting requests. Their number is limited by the kernel's
+	 * limit of requests: no thread waits for a buffer, since mounts need the threads too. */
 	struct reply_lines waiting[REPLY_KINDS];
 };
 
@@ -66,7 +65,7 @@ static size_t shelf_for(size_t len)
 	return len > SMALL_SIZE ? 1 : 0;
 }
 
-/* Last first, so that the list starts with the first. */
+/* Add the buffers, the last one first, so that the list starts with the first. */
 static void fill_shelves(struct reply_pool *p)
 {
 	char *data = p->memory + POOL_BYTES;
@@ -99,7 +98,7 @@ int reply_pool_new(struct reply_pool **ret, struct error *err)
 		return error_nomem(err);
 	/* A huge page would make a 4 KiB answer resident as 2 MiB. */
 	(void)madvise(p->memory, POOL_BYTES, MADV_NOHUGEPAGE);
-	/* Nothing of it is for a child that mounts. */
+	/* A forked child (for a mount) does not need this memory. */
 	(void)madvise(p->memory, POOL_BYTES, MADV_DONTFORK);
 	fill_shelves(p);
 	pthread_mutex_init(&p->lock, NULL);
@@ -116,7 +115,7 @@ void reply_pool_free(struct reply_pool *p)
 	free(p);
 }
 
-/* With the lock: a buffer for the share, when it may have one. */
+/* Take a buffer, if the share may have one. With the lock. */
 static struct reply_buffer *
 take_locked(struct shelf *f, struct reply_share *share, enum reply_kind kind)
 {
@@ -144,7 +143,7 @@ struct reply_buffer *reply_pool_take(struct reply_pool *p, size_t len,
 	return b;
 }
 
-/* With the lock. */
+/* Add the request to its share's line. With the lock. */
 static void line_up(struct reply_pool *p, size_t shelf,
 		    struct reply_share *share, enum reply_kind kind,
 		    struct reply_wait *w)
@@ -182,9 +181,8 @@ void reply_pool_leave(struct reply_pool *p, struct reply_share *share)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* With the lock: a request of this kind that waits and has a buffer now.  Whether
- * any may have one depends on the share's count, so the share with the fewest is
- * the only one to be asked. */
+/* Give a buffer to a waiting request of this kind. With the lock. Whether a share may have
+ * one depends on its count, so only the share with the fewest needs to be checked. */
 static struct reply_wait *wake_one(struct shelf *f, enum reply_kind kind,
 				   struct reply_buffer **ret)
 {
@@ -192,8 +190,8 @@ static struct reply_wait *wake_one(struct shelf *f, enum reply_kind kind,
 	struct reply_line *l, *least = NULL;
 	struct reply_wait *w;
 
-	/* Not a look at the lines, then: replies at once come by here, however
-	 * many images wait for their registries. */
+	/* Return before searching the lines: replies at once pass here often, however many
+	 * images wait for their registries. */
 	if (f->n_free <= f->leave[kind].all)
 		return NULL;
 	TAILQ_FOREACH(l, lines, link)
@@ -219,7 +217,7 @@ struct reply_wait *reply_pool_put(struct reply_pool *p, struct reply_buffer *b,
 	struct reply_wait *w;
 
 	pthread_mutex_lock(&p->lock);
-	/* First in, first out again: its memory is resident. */
+	/* The buffer given back last is taken next, as its memory is resident. */
 	b->next = f->free;
 	f->free = b;
 	f->n_free++;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The threads of a session: what the kernel sends, to the handler. */
+/* The threads of a session pass the kernel's requests to the handler. */
 #include <errno.h>
 #include <linux/fuse.h>
 #include <pthread.h>
@@ -12,15 +12,15 @@
 #include "fuse/parking_priv.h"
 #include "fuse/session_priv.h"
 
-/* In the number of a request that is sent again. */
+/* Flag in the number of a resent request. */
 #define UNIQUE_RESEND (UINT64_C(1) << 63)
 
-/* Threads that serve requests even while all the others wait. */
+/* Threads that must be free to serve requests while all others wait. */
 #define SERVING_MIN 4u
 
-/* libfuse does not tell the operations that it calls. */
+/* Per thread, since libfuse does not pass the number to operations. */
 static _Thread_local uint64_t request_id;
-/* On its threads. */
+/* session of the thread; NULL on other threads */
 static _Thread_local struct session *served;
 
 uint64_t session_request_id(void)
@@ -49,15 +49,15 @@ static void requests_dispatch(struct session *s, char *data, size_t len)
 	if (len < sizeof(*in))
 		return;
 	if (in->opcode == FUSE_INTERRUPT) {
-		/* Requests are never given up half way; libfuse would look for
-		 * requests that it does not know yet, or no more. */
+		/* Running requests are never interrupted; libfuse would search for requests
+		 * that it does not know yet, or any more. */
 		(void)!init_refuse(s->fd, in->unique, NULL);
 		return;
 	}
 	data[len] = '\0'; /* names end here whatever the kernel sent */
 	if (in->opcode == FUSE_INIT) {
-		/* The predecessor died after it kept its descriptors and before
-		 * it answered; libfuse has answered already, to nobody. */
+		/* The predecessor died after it kept its descriptors and before it answered
+		 * INIT; libfuse's own answer was dropped. */
 		if (init_answer_again(s->fd, in->unique, &s->init_reply, &err) <
 		    0)
 			log_warning(s->cfg.log, "%s", err.msg);
@@ -69,9 +69,8 @@ static void requests_dispatch(struct session *s, char *data, size_t len)
 }
 
 /*
- * Threads are stopped by cancellation, which only read() acts on.  A request
- * that is lost in that moment is sent again to our successor; without one the
- * mount is gone.
+ * Read a request. Threads are stopped by cancellation, which only acts in read(). A request lost
+ * at that moment is resent to the successor; without one the mount ends anyway.
  */
 static ssize_t read_request(struct session *s, char *data)
 {
@@ -92,10 +91,9 @@ static char *map_request(size_t resident)
 	if (data == MAP_FAILED)
 		return NULL;
 	/*
-	 * The kernel fails a request with EIO when it cannot write it here,
-	 * and it cannot while it would have to fault a page in for a process
-	 * that was just killed.  So the page is there, and is never shared
-	 * with a forked child, which would make it read-only.
+	 * The kernel fails a request with EIO when it cannot write it here, and it cannot fault
+	 * a page in for a process that was just killed. So the page is locked, and not shared
+	 * with forked children, which would make it read-only.
 	 */
 	(void)madvise(data, REQUEST_MAX + 4096, MADV_DONTFORK);
 	(void)mlock(data, resident);
@@ -117,7 +115,7 @@ static void *requests_main(void *arg)
 
 		if (n > 0)
 			requests_dispatch(s, data, (size_t)n);
-		/* ENOENT: the request was withdrawn while we read it. */
+		/* ENOENT: the kernel withdrew the request before it was read. */
 		else if (n == 0 ||
 			 (errno != EINTR && errno != EAGAIN && errno != ENOENT))
 			break;
@@ -127,8 +125,8 @@ static void *requests_main(void *arg)
 	return NULL;
 }
 
-/* The memory first: a thread that found none would be missed by nobody, and a mount
- * without any thread keeps whoever looks at it waiting for ever. */
+/* Start a thread; its memory is allocated before: a thread that failed to get memory would
+ * go unnoticed, and a mount without threads makes its users wait for ever. */
 static int start_one(struct session *s, struct request_thread *t,
 		     struct error *err)
 {
@@ -149,7 +147,7 @@ static int start_one(struct session *s, struct request_thread *t,
 			  s->cfg.threads);
 }
 
-/* With the lock. */
+/* Start another thread. With the lock. */
 static int start_next(struct session *s, struct error *err)
 {
 	int rc = start_one(s, &s->threads[s->n_threads], err);
@@ -169,7 +167,7 @@ int requests_start(struct session *s, struct error *err)
 	return rc;
 }
 
-/* Where none can be begun, those that wait have deadlines. */
+/* If no thread can be started, the waits still end by their deadlines. */
 void session_begin_wait(void)
 {
 	struct error ignored = ERROR_INIT;
@@ -197,7 +195,7 @@ void session_end_wait(void)
 	(void)pthread_mutex_unlock(&s->serving);
 }
 
-/* Which threads there are is settled from the lock on. */
+/* With the lock taken, no more threads are started. */
 void requests_stop(struct session *s)
 {
 	(void)pthread_mutex_lock(&s->serving);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A session from its start to its end.  What comes between them, requests, is in
- * requests.c; the words of the kernel's protocol in init.c.
+ * Starts and ends sessions. Requests are handled in requests.c, the start of the kernel's
+ * protocol in init.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +24,8 @@
 #include "fuse/parking_priv.h"
 #include "fuse/session_priv.h"
 
-/* Requests that nobody waits for yet (readahead), of the whole mount: far more than
- * one whose registry is down can have under way. */
+/* Background requests (readahead) of the whole mount: far more than a mount whose registry
+ * is down can have waiting. */
 #define BACKGROUND_MAX 16384u
 
 struct session *session_of(struct fuse_req *req)
@@ -93,7 +93,7 @@ static ssize_t session_writev(int fd, struct iovec *iov, int count,
 	struct session *s = userdata;
 	size_t total = 0;
 
-	/* The first thing libfuse ever writes is its answer to INIT. */
+	/* The first bytes that libfuse writes are the answer to INIT. */
 	if (s->init_reply.len == 0) {
 		for (int i = 0; i < count; i++)
 			if (buf_append(&s->init_reply, iov[i].iov_base,
@@ -107,7 +107,7 @@ static ssize_t session_writev(int fd, struct iovec *iov, int count,
 	return s->swallow ? (ssize_t)total : writev(fd, iov, count);
 }
 
-/* Never called: the threads of requests.c read for themselves. */
+/* Never called: the threads of requests.c read requests themselves. */
 static ssize_t session_read(int fd, void *buf, size_t len, void *userdata)
 {
 	return read(fd, buf, len);
@@ -124,10 +124,11 @@ static void session_init(void *userdata, struct fuse_conn_info *conn)
 
 	conn->max_background = BACKGROUND_MAX;
 	conn->congestion_threshold = BACKGROUND_MAX;
-	/* libfuse has 256 pages of any size, and the kernel lets nobody read requests into less
-	 * than that: with pages of more than 4 KiB no request was read. */
+	/* libfuse reserves 256 pages of any size for requests, and the kernel refuses to
+	 * write requests into a smaller buffer than max_write needs: with pages larger than 4
+	 * KiB no request could be read. */
 	conn->max_write = SESSION_DATA_MAX;
-	/* Nothing ever changes behind the kernel's back. */
+	/* Files never change behind the kernel's back. */
 	conn->want &= ~(unsigned int)(FUSE_CAP_AUTO_INVAL_DATA |
 				      FUSE_CAP_HANDLE_KILLPRIV |
 				      FUSE_CAP_ATOMIC_O_TRUNC);
@@ -153,7 +154,7 @@ static int make_libfuse(struct session *s, struct error *err)
 	return 0;
 }
 
-/* INIT through libfuse.  Its answer goes to the kernel, or nowhere. */
+/* Feed INIT to libfuse; `swallow` drops its answer instead of sending it to the kernel. */
 static int feed_init(struct session *s, bool swallow, struct error *err)
 {
 	struct fuse_out_header out;
@@ -172,8 +173,8 @@ static int feed_init(struct session *s, bool swallow, struct error *err)
 
 void session_ask_again(struct session *s, uint64_t node)
 {
-	/* A negative offset leaves the pages alone, for which the kernel would wait.  It
-	 * may have forgotten the node, which is well. */
+	/* A negative offset keeps the cached pages, for whose removal the kernel would wait.
+	 * An error for a forgotten node is harmless. */
 	(void)fuse_lowlevel_notify_inval_inode(s->se, node, -1, 0);
 }
 
@@ -184,8 +185,9 @@ void session_admit(struct session *s, bool all)
 
 /* ---------------------------------------------------------------- starting --- */
 
-/* INIT first: whoever finds the descriptor needs it.  Behind it is which file system ours
- * is: another one may be at its path by then. */
+/* Keep the descriptors. INIT is kept first, as a process that finds the /dev/fuse descriptor
+ * needs it. Behind it stands the mount's device number, since another file system may be at its
+ * path later. */
 static int session_keep(struct session *s, struct error *err)
 {
 	AUTO_CLOSE int fd = memfd_create(s->init_name, MFD_CLOEXEC);
@@ -210,7 +212,7 @@ static int mount_session(struct session *s, struct error *err)
 			  s->cfg.mount_data, s->cfg.mount_flags, err);
 }
 
-/* Note the device number of our file system; 0: it is not mounted at its path. */
+/* Note the device number of the session's file system; 0: it is not mounted at its path. */
 static int find_dev(struct session *s, struct error *err)
 {
 	struct mount_line line = { .major = 0 };
@@ -224,7 +226,7 @@ static int find_dev(struct session *s, struct error *err)
 	return s->dev != 0;
 }
 
-/* POLLERR: the mount is gone, or was aborted. */
+/* Is the connection alive? POLLERR: the mount is gone, or was aborted. */
 static bool is_connected(int fd)
 {
 	struct pollfd p = { .fd = fd };
@@ -232,7 +234,8 @@ static bool is_connected(int fd)
 	return poll(&p, 1, 0) == 0;
 }
 
-/* The number of one that is gone is the next mount's. */
+/* A later mount may have the device number of an ended one, so the connection is checked
+ * too. */
 int session_is_mounted(struct session *s, struct error *err)
 {
 	AUTO_FINI(mount_line) line = { .major = 0 };
@@ -243,7 +246,7 @@ int session_is_mounted(struct session *s, struct error *err)
 	return s->dev == makedev(line.major, line.minor);
 }
 
-/* The mount, and what is kept of it. */
+/* Remove the mount and its kept descriptors. */
 static void take_away(struct session *s)
 {
 	struct error err = ERROR_INIT;
@@ -257,8 +260,8 @@ static void take_away(struct session *s)
 		log_warning(s->cfg.log, "left kept: %s", err.msg);
 }
 
-/* A mount that was made just now, and is not known by its number.  Its descriptor is
- * closed first: so no request is sent that the call could wait for. */
+/* Undo a mount whose device number is not known yet. The descriptor is closed first, so that
+ * no request is sent for which the call would wait. */
 static void take_back(struct session *s)
 {
 	(void)close(s->fd);
@@ -267,8 +270,8 @@ static void take_back(struct session *s)
 		log_warning(s->cfg.log, "left mounted: %s", strerror(errno));
 }
 
-/* A path that ends in a symlink is not the mount point's name in mountinfo: such a mount is
- * taken back. */
+/* Mount, and check that the mount is found. A path that ends in a symlink has another name
+ * in mountinfo: then the mount is undone. */
 static int mount_fresh(struct session *s, struct error *err)
 {
 	int rc = mount_session(s, err);
@@ -288,7 +291,7 @@ static int mount_fresh(struct session *s, struct error *err)
 
 static int start_fresh(struct session *s, struct error *err)
 {
-	/* A mount that a predecessor left, and that nobody keeps, is dead. */
+	/* A mount left by an earlier process that is not kept is dead: remove it. */
 	int rc = mount_take_down(s->run_dir, MOUNT_LOCK_SESSION, s->path, true,
 				 err);
 
@@ -301,8 +304,8 @@ static int start_fresh(struct session *s, struct error *err)
 	if (rc < 0)
 		return rc;
 	rc = init_read(s->fd, &s->init_request, &s->resend, err);
-	/* Without RESEND the requests of a crash would wait for ever: then it
-	 * is better that they fail. */
+	/* Without RESEND, requests of a crashed process would wait for ever: then do not
+	 * keep the mount, so that they fail. */
 	if (rc == 0 && s->resend)
 		rc = session_keep(s, err);
 	if (rc == 0)
@@ -321,7 +324,7 @@ bool session_is_gone(const struct fd_keeper *k, const char *name)
 	return fd >= 0 && !is_connected(fd);
 }
 
-/* Read the text that session_keep() wrote; older versions wrote INIT alone. */
+/* Read the text that session_keep() wrote; older versions wrote only INIT. */
 static int read_kept(struct session *s, int fd, size_t len, struct error *err)
 {
 	struct buf *init = &s->init_request;
@@ -343,7 +346,7 @@ static int read_kept(struct session *s, int fd, size_t len, struct error *err)
 	return 0;
 }
 
-/* 1: taken over; 0: there is nothing to take over. */
+/* Take the mount over. 1: done; 0: there is nothing to take over. */
 static int start_adopted(struct session *s, int fd, int init_fd,
 			 struct error *err)
 {
@@ -420,14 +423,14 @@ static bool is_complete(const struct session *s)
 	return s->parking && s->name && s->run_dir && s->init_name;
 }
 
-/* Opening it so sends no request. */
+/* Open the mount's root with O_PATH, which sends no request. */
 static void hold_root(struct session *s)
 {
 	if (s->root_fd < 0)
 		s->root_fd = open(s->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* With the lock `mounting`. */
+/* Mount the session again if it is unmounted. With the lock `mounting`. */
 static int mount_if_gone(struct session *s, bool *ret_was_gone,
 			 struct error *err)
 {
@@ -439,8 +442,8 @@ static int mount_if_gone(struct session *s, bool *ret_was_gone,
 	if (rc < 0)
 		return rc;
 	if (rc == 0) {
-		/* With the descriptor of a session that runs, the kernel mounts
-		 * that session once more. */
+		/* Given the descriptor of a running session, the kernel mounts that session
+		 * again. */
 		rc = mount_session(s, err);
 		if (rc == 0)
 			hold_root(s);
@@ -481,7 +484,7 @@ static int check_config(const struct session_config *cfg, struct error *err)
 
 	if (cfg->threads < 1 || cfg->threads > SESSION_THREADS_MAX)
 		return error_set(err, EINVAL, "%u FUSE threads", cfg->threads);
-	/* Requests that come too early are copied, many of them. */
+	/* Requests that must wait are copied, possibly many, so they must be short. */
 	if (h->request_max > REQUEST_MAX ||
 	    (h->is_early && h->request_max > SESSION_REQUEST_NAMES))
 		return error_set(err, EINVAL, "FUSE requests of %zu bytes",
@@ -489,8 +492,8 @@ static int check_config(const struct session_config *cfg, struct error *err)
 	return 0;
 }
 
-/* Mounts are known by the path without symlinks: with /var/run in it, say, ours would
- * never be found, and be made again and again. */
+/* Resolve symlinks in the path: mountinfo has resolved paths, so with /var/run, for example,
+ * the mount would never be found, and be made again and again. */
 static int find_place(struct session *s, struct error *err)
 {
 	int rc = fs_mkdir_p(s->run_dir, 0700, err);
@@ -519,8 +522,8 @@ int session_start(const struct session_config *cfg, struct session **ret,
 		rc = start_any(s, err);
 	if (rc == 0) {
 		rc = requests_start(s, err);
-		/* A new one is in nobody's use; of one that was taken over, a
-		 * successor may do better. */
+		/* A new mount is not in use yet, so remove it; one that was taken over is
+		 * left for another attempt. */
 		if (rc < 0 && !s->adopted)
 			take_away(s);
 	}

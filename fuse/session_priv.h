@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The session's members, shared by session.c and requests.c. */
+/* Members of a session, shared by session.c and requests.c. */
 #ifndef BOOTSEER_FUSE_SESSION_PRIV_H
 #define BOOTSEER_FUSE_SESSION_PRIV_H
 
@@ -13,8 +13,8 @@
 
 #define SESSION_THREADS_MAX SESSION_THREADS_MOST
 
-/* libfuse takes the largest request it must hold from this, and so the kernel
- * the largest it may send; the page is for the headers of a request. */
+/* libfuse derives from this the largest request that it must hold, and so the kernel the
+ * largest that it may send; a page is added for the headers. */
 #define REQUEST_MAX SESSION_REQUEST_DATA
 
 struct request_thread {
@@ -25,39 +25,42 @@ struct request_thread {
 
 struct session {
 	struct fuse_session *se;
-	/* Its strings, but the constants, are the session's copies. */
+	/* The strings, except the constants, are copies. */
 	struct session_config cfg;
-	struct fuse_lowlevel_ops ops; /* the handler's, with our init */
+	/* the handler's, with the session's init */
+	struct fuse_lowlevel_ops ops;
 	char *name, *init_name, *run_dir, *path;
-	int fd; /* of `se` once that has it, which closes it */
-	/* The mount's root, from the first session_ensure() on.  It keeps the
-	 * kernel's side of the session alive when somebody takes the mount away,
-	 * so that it can be mounted again. */
+	int fd; /* owned by `se` once that has it */
+	/* The mount's root, open from the first session_ensure() on: it keeps the kernel's
+	 * side of the session alive after an unmount, so that it can be mounted again. */
 	int root_fd;
-	pthread_mutex_t mounting; /* one looks and mounts at a time */
-	/* Device number of the mount, which tells it from another mount that is
-	 * made at its path later; 0: it was not found there. */
+	pthread_mutex_t mounting; /* held while one thread checks and mounts */
+	/* Device number of the mount, which tells it from a mount made at its path later; 0:
+	 * it was not found there. */
 	dev_t dev;
 	bool adopted, resend;
-	bool swallow; /* drop what libfuse answers: INIT fed again */
+	bool swallow; /* drop libfuse's answer to a repeated INIT */
 	struct buf init_request, init_reply;
 	pthread_mutex_t
-		serving; /* the next four; held while a thread is begun */
+		/* protects the next four; held while a thread is started */
+		serving;
 	struct request_thread threads[SESSION_THREADS_MAX];
 	unsigned int n_threads, n_waiting;
 	bool is_stopping;
-	atomic_uint refs; /* the owner, and requests that are answered later */
+	/* held by the owner, and by requests that are answered later */
+	atomic_uint refs;
 
 	struct parking *parking;
 };
 
-/* Is its mount at its path still, though the kernel has ended it?  At most 5 s. */
+/* Is the session's mount still at its path though the kernel has ended it? Takes at most 5
+ * s. */
 bool session_is_aborted(const struct session *s);
 
-/* Have libfuse take a request apart, and the handler's operation called. */
+/* Have libfuse parse a request and call the handler's operation. */
 void requests_process(void *session, void *data, size_t len);
 
-/* The threads that do so with what the kernel sends. */
+/* Start the threads that read and process the kernel's requests. */
 int requests_start(struct session *s, struct error *err) MUST_CHECK;
 void requests_stop(struct session *s);
 
