@@ -2,7 +2,7 @@
 #include "prefetcher/limit.h"
 #include "common/clock.h"
 
-/* No overflow: the second product is below LIMIT_RATE_MAX * 10^9 < 2^64. */
+/* Cannot overflow: the second product is below LIMIT_RATE_MAX * 10^9 < 2^64. */
 static int64_t cost_ns(uint64_t bytes, uint64_t rate)
 {
 	return (int64_t)(bytes / rate * NS_PER_S +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The blocks that a prefetch brings, and their order.  Pure. */
+/* The blocks that a prefetch fetches, and their order. Pure. */
 #ifndef BOOTSEER_PREFETCHER_ORDER_H
 #define BOOTSEER_PREFETCHER_ORDER_H
 
@@ -15,13 +15,13 @@ struct order {
 	uint32_t blocks[];
 };
 struct order *order_ref(struct order *o); /* NULL is allowed */
-void order_unref(struct order *o);        /* so here */
+void order_unref(struct order *o);        /* NULL is allowed */
 
-/* Every stored place once, as they lie in the packs. */
+/* All stored places once, in the order in which they lie in the packs. */
 int order_by_pack(const struct blockmap *map, struct order **ret,
 		  struct error *err) MUST_CHECK;
 
-/* The hot list's; -EINVAL when it is not of this map. */
+/* The blocks of the hot list; -EINVAL when it does not fit this map. */
 int order_of_hot(const struct blockmap *map, const struct hot_list *hot,
 		 struct order **ret, struct error *err) MUST_CHECK;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The texts of --wait. */
+/* Parses the values of --wait. */
 #include <errno.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* "90%" or "99.5%", above 0 and at most 100. */
+/* Parse "90%" or "99.5%", above 0 and at most 100. */
 static bool parse_share(const char *s, unsigned int *ret_permille)
 {
 	unsigned int n = 0, digits = 0;

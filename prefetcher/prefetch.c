@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The prefetch of one image: what it fetches, how far it is, who waits. */
+/* The prefetch of one image: what it fetches, its progress, and its waiters. */
 #include "prefetcher/prefetch.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #define RETRY_NS (15 * NS_PER_S)
 #define RETRY_DOUBLINGS 6u
-#define RETRIES 2u /* in a row that are no failure yet */
+#define RETRIES 2u /* failures in a row before the state is PREFETCH_FAILED */
 
 static bool has_bit(const uint8_t *bits, size_t i)
 {
@@ -111,7 +111,8 @@ void prefetch_cancel(struct prefetch *p)
 		prefetcher_dequeue(all, p);
 	if (p->running)
 		__atomic_store_n(&p->cancel, true, __ATOMIC_RELAXED);
-	p->rest = false; /* begin() of a hot set alone would go on with it */
+	/* the start of only a hot set would keep the rest wanted */
+	p->rest = false;
 	p->again = p->requeue = false;
 	if (p->state != PREFETCH_IDLE && p->state != PREFETCH_DONE)
 		p->state = PREFETCH_STOPPED;
@@ -137,7 +138,7 @@ void prefetch_free(struct prefetch *p)
 
 /* ------------------------------------------------------------ starting --- */
 
-/* A hot set, and which of it is on the node. */
+/* A hot set, and which of its blocks are on the node. */
 struct hot_set {
 	struct order *order;
 	uint8_t *is_hot, *is_here;
@@ -153,7 +154,7 @@ static void hot_set_fini(struct hot_set *s)
 	free(s->is_here);
 }
 
-/* Takes a reference to `order`. */
+/* Look up which blocks of a hot set are on the node. Takes a reference to `order`. */
 static int hot_set_look(struct prefetch *p, struct order *order,
 			struct hot_set *ret, struct error *err)
 {
@@ -183,7 +184,7 @@ static int hot_set_look(struct prefetch *p, struct order *order,
 	return 0;
 }
 
-/* The hot set to go on with: what `hot` has, or what there is. */
+/* Choose the hot set to continue with: that of `hot`, or the present one. */
 static int choose_hot(struct prefetch *p, struct hot_list *hot,
 		      struct hot_set *ret, struct error *err)
 {
@@ -207,7 +208,7 @@ static int choose_hot(struct prefetch *p, struct hot_list *hot,
 	return rc;
 }
 
-/* With the lock.  What `p` had is in `s` then. */
+/* Exchange the hot set of `p` with the one in `s`. With the lock. */
 static void swap_hot(struct prefetch *p, struct hot_set *s)
 {
 	struct hot_set old = { .order = p->hot,
@@ -230,11 +231,12 @@ static bool hot_is_whole(const struct prefetch *p)
 
 enum task prefetch_first_task(const struct prefetch *p)
 {
-	/* Without the rest a whole hot set is a task too: it ends at once. */
+	/* When the rest is not wanted, a complete hot set is a task too: it ends at once. */
 	return hot_is_whole(p) && p->rest ? TASK_COLD : TASK_HOT;
 }
 
-/* With the lock; `is_other`: another hot set than that which is under way. */
+/* Begin or continue fetching; `is_other`: the hot set is not the one being fetched. With the
+ * lock. */
 static void begin_run(struct prefetch *p, enum prefetch_rest rest,
 		      bool is_other)
 {
@@ -253,14 +255,15 @@ static void begin_run(struct prefetch *p, enum prefetch_rest rest,
 	if (rest == PREFETCH_REST_IDLE) {
 		p->all->start_ns = p->begun_ns;
 		p->held_ns =
-			0; /* this start may hold the rest as long as any */
+			/* this start may delay the rest as long as any other */
+			0;
 	}
 	p->due_ns = 0;
 	p->n_turns = 0;
 	p->hot_begun_ns = 0;
 	p->state = PREFETCH_HOT;
 	if (p->running) {
-		/* Missing blocks of a hot set do not wait for the rest. */
+		/* Missing blocks of a hot set do not wait until the rest is fetched. */
 		if (!hot_is_whole(p) && (is_other || p->task == TASK_COLD)) {
 			__atomic_store_n(&p->cancel, true, __ATOMIC_RELAXED);
 			p->again = true;
@@ -311,7 +314,7 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 
 /* ------------------------------------------------------------- running --- */
 
-/* Without the lock: a block is on the node. */
+/* A block is on the node now. Without the lock. */
 static void have_block(struct prefetch *p, uint32_t index)
 {
 	struct block b;
@@ -327,7 +330,7 @@ static void have_block(struct prefetch *p, uint32_t index)
 	(void)pthread_mutex_unlock(&p->all->lock);
 }
 
-/* device_list.have: on the thread that fetches the list, with no lock. */
+/* Callback device_list.have: on the thread that fetches the list, without the lock. */
 static void note_block(void *arg, uint32_t index, uint32_t fetched_bytes)
 {
 	struct prefetch *p = arg;
@@ -347,7 +350,7 @@ static void note_block(void *arg, uint32_t index, uint32_t fetched_bytes)
 	have_block(p, index);
 }
 
-/* The same of prefetch_ahead(), whatever task is under way. */
+/* The same callback for prefetch_ahead(); counts for the hot set, whatever task is running. */
 static void have_ahead(void *arg, uint32_t index, uint32_t fetched_bytes)
 {
 	struct prefetch *p = arg;
@@ -394,15 +397,16 @@ void prefetch_ahead_forget(struct prefetch *p)
 	(void)pthread_mutex_unlock(&p->all->lock);
 }
 
-/* Blocks of an order that are to be fetched. */
+/* Blocks of an order that must be fetched. */
 struct want {
 	uint32_t *blocks;
 	size_t n;
-	size_t n_placed;   /* of n: a mount reads them where they are put */
-	uint64_t left_out; /* unpacked bytes for which there is no room */
+	/* those among them whose place is pinned, since a mount reads them there */
+	size_t n_placed;
+	uint64_t left_out; /* unpacked bytes that do not fit */
 };
 
-/* Bytes of the room that are taken; pinned places are not in it. */
+/* Bytes of the room that are in use, without pinned places. */
 static uint64_t held_bytes(struct prefetch *p)
 {
 	uint64_t sum = 0;
@@ -421,8 +425,8 @@ static uint64_t held_bytes(struct prefetch *p)
 }
 
 /*
- * List the missing blocks, up to the room that the node has. More would drive out what
- * came before it, so that the next start would fetch it again.
+ * List the missing blocks, as far as there is room on the node. More would evict the first ones,
+ * so that the next start would fetch them again.
  */
 static int list_missing(struct prefetch *p, const struct order *o,
 			struct want *ret, struct error *err)
@@ -461,7 +465,8 @@ static int list_missing(struct prefetch *p, const struct order *o,
 	return 0;
 }
 
-/* False at once when nothing is in the way; true after it was. */
+/* Wait until the prefetch may go on. False at once when nothing prevents it; true after a
+ * wait. */
 static bool wait_for_leave(struct prefetch *p)
 {
 	bool cancelled = false, had_to = false;
@@ -480,7 +485,7 @@ static bool wait_for_leave(struct prefetch *p)
 	return had_to && !cancelled;
 }
 
-/* Choose the missing blocks, once the node is not under pressure. */
+/* List the missing blocks, once the node is not under pressure. */
 static int choose_missing(struct prefetch *p, const struct order *o,
 			  struct want *ret, struct error *err)
 {
@@ -547,14 +552,15 @@ int prefetch_run(struct prefetch *p, enum task task, struct error *err)
 	return rc;
 }
 
-/* Is it silence, or a registry that has too much to do, rather than a no? */
+/* Is the failure a silent or overloaded registry, rather than a refusal? */
 static bool may_pass(int rc)
 {
 	return rc == -ETIMEDOUT || rc == -EIO || rc == -ECONNREFUSED ||
 	       rc == -EBUSY;
 }
 
-/* The pause behind a failure: nodes that failed together do not come back so. */
+/* Pause after a failure, with a random part, so that nodes which failed together do not
+ * retry together. */
 static int64_t retry_ns(const struct prefetch *p)
 {
 	unsigned int doublings =
@@ -567,14 +573,14 @@ static int64_t retry_ns(const struct prefetch *p)
 	return ns + (int64_t)(chance % (uint64_t)(ns / 4 + 1));
 }
 
-/* With the lock: try again later. */
+/* Try again later. With the lock. */
 static void put_off(struct prefetch *p, int rc, const struct error *err)
 {
 	uint64_t blocks =
 		p->fetched_blocks[TASK_HOT] + p->fetched_blocks[TASK_COLD];
 	bool no_room = rc == -ENOSPC;
 
-	/* A registry that brings something is slow, and no more than that. */
+	/* A registry that has sent blocks is only slow, so failures are counted from 0. */
 	if (!no_room && blocks != p->blocks_before)
 		p->failures = 0;
 	p->blocks_before = blocks;
@@ -582,7 +588,7 @@ static void put_off(struct prefetch *p, int rc, const struct error *err)
 	p->state = no_room          ? PREFETCH_PAUSED
 		   : p->is_retrying ? PREFETCH_RETRYING
 				    : PREFETCH_FAILED;
-	/* The same again is one pause. */
+	/* Repeated lack of room counts as one pause. */
 	p->n_pauses += no_room && p->failures == 0;
 	p->n_failures += !no_room;
 	p->error = *err;
@@ -634,7 +640,7 @@ bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 
 /* ------------------------------------------------------------- waiting --- */
 
-/* With the lock. */
+/* The phase to report. With the lock. */
 static enum prefetch_phase phase_of(const struct prefetch *p)
 {
 	if (p->state != PREFETCH_HOT)
@@ -657,14 +663,14 @@ static bool has_enough(const struct prefetch *p, const struct wait_policy *w)
 					    all % 1000 * w->permille / 1000;
 }
 
-/* Has something gone wrong, so that its end is not to be foreseen? */
+/* Is something wrong, so that its end cannot be predicted? */
 static bool is_in_trouble(enum prefetch_phase phase)
 {
 	return phase == PREFETCH_FAILED || phase == PREFETCH_PAUSED ||
 	       phase == PREFETCH_RETRYING;
 }
 
-/* With the lock: 1 to wait on. */
+/* Decide a wait: 1: go on waiting; else its result. With the lock. */
 static int judge_wait(const struct prefetch *p, const struct wait_policy *w,
 		      struct error *err)
 {

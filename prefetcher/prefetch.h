@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside of prefetching; private to prefetcher.c and prefetch.c.
+ * Internals of prefetching; private to prefetcher.c and prefetch.c.
  *
- *   prefetcher.c  threads, whose turn it is, what makes bulk wait
- *   prefetch.c    the prefetch of one image: what it fetches, and how far it is
- *   proof.c       how far a predicted hot set is believed
+ *   prefetcher.c  threads, turns, and reasons for bulk to wait
  *
- * One lock, prefetcher.lock, guards all of it.  It is a leaf: not held over
- * calls of the device, the configuration's functions or `done`.
+ *   prefetch.c    the prefetch of one image: what it fetches, and its progress
+ *
+ *   proof.c       how far a predicted hot set is fetched ahead
+ *
+ * One lock, prefetcher.lock, guards all of it. It is not held during calls of the device, the
+ * configuration's functions or `done`.
  */
 #ifndef BOOTSEER_PREFETCHER_PREFETCH_H
 #define BOOTSEER_PREFETCHER_PREFETCH_H
@@ -19,8 +21,8 @@
 #include "prefetcher/limit.h"
 #include "prefetcher/order.h"
 
-/* Images at once, each for a turn while others wait: a slow registry does not keep
- * the images of others waiting. */
+/* Images fetched at the same time. Each has a turn of limited length while others wait, so
+ * that a slow registry does not delay the images of others. */
 #define HOT_WORKERS 8u
 #define COLD_WORKERS 2u
 
@@ -34,19 +36,20 @@ TAILQ_HEAD(prefetch_queue, prefetch);
 
 struct prefetcher {
 	struct prefetcher_config cfg;
-	pthread_mutex_t lock; /* all below */
-	pthread_cond_t work;  /* somebody is queued, may go on, or `stop` */
+	pthread_mutex_t lock; /* protects all members below */
+	/* an image was queued, may go on, or `stop` was set */
+	pthread_cond_t work;
 	bool stop;
 	struct limit limits[TASKS];
 	struct prefetch_queue queue[TASKS];
-	int64_t start_ns; /* when a start last asked for the rest */
+	int64_t start_ns; /* when a start last requested the rest */
 	struct thread turns;
 	unsigned int n_workers;
 	struct worker {
 		struct prefetcher *p;
 		enum task task;
 		struct thread thread;
-		struct prefetch *now; /* what it does; NULL: nothing */
+		struct prefetch *now; /* the prefetch it is running, or NULL */
 		int64_t since_ns;
 	} workers[HOT_WORKERS + COLD_WORKERS];
 };
@@ -63,49 +66,59 @@ struct prefetch {
 		     struct error *err);
 	void *fetch_arg;
 	struct order *rest_order; /* all blocks */
-	volatile bool cancel;     /* atomic: the fetcher looks at it */
+	volatile bool cancel;     /* atomic, as the fetcher reads it */
 
-	/* With the lock: */
+	/* Protected by the lock: */
 	TAILQ_ENTRY(prefetch) queue;
-	pthread_cond_t changed; /* more is there, or another state */
+	pthread_cond_t changed; /* a block arrived, or the state changed */
 	struct order *hot;      /* NULL: there is no trace */
-	bool rest;              /* is wanted too */
-	bool settle;            /* the rest waits for idle readers ... */
-	int64_t held_ns;        /* ... since then; 0: it does not */
-	enum task task;         /* what is, or would be, under way */
-	/* IDLE, DONE, PAUSED, RETRYING, FAILED, STOPPED; HOT stands for both
-	 * tasks. */
+	bool rest;              /* the rest is wanted too */
+	bool settle;            /* the rest waits for idle readers */
+	/* since when it waits for that; 0: it does not */
+	int64_t held_ns;
+	enum task task; /* task that is running or would be next */
+	/* IDLE, DONE, PAUSED, RETRYING, FAILED or STOPPED; HOT stands for both tasks. */
 	enum prefetch_phase state;
 	bool queued, running;
-	bool again;           /* a start came: begin anew when this run ends */
-	bool yields;          /* `cancel` is for the end of its turn only */
-	unsigned int n_turns; /* that ended so since the last start */
-	int64_t hot_begun_ns; /* of the first such turn's hot set; 0: not yet */
-	int64_t hot_moved_ns; /* when a block of it came last */
-	bool requeue;         /* how the run ended: `task` is to follow */
-	unsigned int n_stopping; /* who wait for its end */
-	bool starved;            /* pressure makes it wait */
-	bool needs_room;         /* what it fetches has no place yet */
-	int64_t short_ns;      /* since when it has none and memory is short */
-	int64_t due_ns;        /* not before */
-	int64_t begun_ns;      /* prefetch_start() */
-	unsigned int failures; /* in a row, no block between them */
-	bool is_retrying; /* the last was one that may pass; no block came since */
-	uint64_t blocks_before; /* fetched when it failed last */
+	/* prefetch_start() was called: begin again when this run ends */
+	bool again;
+	bool yields;          /* `cancel` only ends its turn */
+	unsigned int n_turns; /* turns that ended so since the last start */
+	/* begin of the first such turn of the hot set; 0: none yet */
+	int64_t hot_begun_ns;
+	int64_t hot_moved_ns;    /* when a block of it last arrived */
+	bool requeue;            /* result of the run: continue with `task` */
+	unsigned int n_stopping; /* callers that wait for its end */
+	bool starved;            /* waits because of pressure on the node */
+	/* its blocks need room in the cache (are not pinned) */
+	bool needs_room;
+	/* since when damaged blocks wait because memory is short */
+	int64_t short_ns;
+	int64_t due_ns;   /* do not run before this time */
+	int64_t begun_ns; /* time of prefetch_start() */
+	/* failures in a row without a block in between */
+	unsigned int failures;
+	/* the last failure was temporary, and no block has arrived since */
+	bool is_retrying;
+	uint64_t blocks_before; /* blocks fetched at the last failure */
 	struct error error;
 
 	/* State of a predicted hot set: proof.c. */
 	bool is_predicted;
-	bool gave_up;            /* for want of proof */
+	/* it stopped, as readers did not confirm the prediction */
+	bool gave_up;
 	uint64_t guessed_before; /* fetched_bytes[TASK_HOT] when it began */
 	uint64_t
-		ahead_bytes; /* of these, by prefetch_ahead(): part of the next one */
-	uint64_t proved_bytes; /* of its fetched ones, read when last looked */
-	int64_t proved_ns;     /* when that grew last; 0: it has not waited */
+		/* bytes fetched by prefetch_ahead(): part of the next hot set */
+		ahead_bytes;
+	/* fetched bytes of it that were read, at the last check */
+	uint64_t proved_bytes;
+	/* when proved_bytes last grew; 0: it has not waited yet */
+	int64_t proved_ns;
 	int64_t looked_ns;
 	void (*mark_read)(void *arg, uint8_t *bits);
 
-	/* Bits by index of the map; fetched_hot: in the hot set's phase. */
+	/* Bits by index of the map; is_fetched_hot: fetched for the hot set. */
 	uint8_t *is_hot, *is_here, *is_fetched, *is_fetched_hot;
 	size_t hot_have;
 	uint64_t hot_have_bytes;
@@ -118,27 +131,27 @@ struct prefetch {
 void prefetcher_enqueue(struct prefetcher *all, struct prefetch *p);
 void prefetcher_dequeue(struct prefetcher *all, struct prefetch *p);
 
-/* prefetcher.c; without the lock.  device_list.pause of a prefetch. */
+/* prefetcher.c; without the lock. Implements device_list.pause for a prefetch. */
 int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes);
-/* For how long another image's hot set goes before the rest; 0: none does.  With the
- * lock, as the next. */
+/* How long the rest must wait for another image's hot set; 0: not at all. Called with the
+ * lock, as the next two. */
 int64_t prefetcher_hot_wait(const struct prefetcher *all, int64_t now);
-/* For how long the rest of `p` waits for a start that may be under way. */
+/* How long the rest of `p` must wait for starts that may be running. */
 int64_t prefetcher_settle_wait(const struct prefetcher *all, struct prefetch *p,
 			       int64_t idle_ns, int64_t now);
-/* Since when no reader wanted anything. */
+/* Time since a reader last needed a block. */
 int64_t prefetcher_idle_ns(const struct prefetcher *all);
 
-/* proof.c; without the lock: nanoseconds that a predicted hot set waits before so many
- * bytes more.  It may give up meanwhile. */
+/* proof.c; without the lock: nanoseconds that a predicted hot set must wait before so many
+ * more bytes. May also give it up. */
 int64_t prefetch_proof_wait(struct prefetch *p, uint64_t next_bytes,
 			    int64_t now);
 
-/* prefetch.c; with the lock: what a prefetch begins with. */
+/* prefetch.c; with the lock: the task to begin with. */
 enum task prefetch_first_task(const struct prefetch *p);
-/* Without the lock: do the task that is its turn. */
+/* Perform the task. Without the lock. */
 int prefetch_run(struct prefetch *p, enum task task, struct error *err);
-/* With the lock: it ended so.  True when all that was asked for is there. */
+/* Note the result of a task. True when all that was wanted is on the node. With the lock. */
 bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 		       const struct error *err);
 

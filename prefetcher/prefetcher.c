@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The threads of all prefetches, and which prefetch has one next. */
+/* The threads that all prefetches share, and which prefetch gets one next. */
 #include <errno.h>
 #include <limits.h>
 #include <time.h>
@@ -22,14 +22,14 @@ static int64_t wait_of(const struct prefetcher *all, struct prefetch *p,
 		return p->due_ns - now;
 	if (p->task == TASK_HOT)
 		return 0;
-	/* Its end wakes us. */
+	/* The end of that hot set wakes this thread. */
 	if (prefetcher_hot_wait(all, now) > 0)
 		return prefetcher_hot_wait(all, now);
 	return prefetcher_settle_wait(all, p, idle_ns, now);
 }
 
-/* The prefetch whose turn it is, the one that had the fewest; or NULL and how long to
- * wait for one. */
+/* Find the prefetch to run next, the one with fewest turns; NULL and the time to wait if
+ * there is none. */
 static struct prefetch *pick_prefetch(struct prefetcher *all, enum task task,
 				      int64_t idle_ns, int64_t *ret_wait)
 {
@@ -59,8 +59,8 @@ static bool has_free_worker(const struct prefetcher *all, enum task task)
 }
 
 /*
- * How long the worker's image may go on while others wait: so long that a block comes
- * sometime, however slowly, but one that had fewer turns does not wait for that.
+ * How long the worker's image may go on while others wait: long enough for a block to arrive,
+ * however slowly; but images with fewer turns do not wait that long.
  */
 static int64_t turn_ns(const struct prefetcher *all, const struct worker *w,
 		       int64_t now)
@@ -81,7 +81,7 @@ static int64_t turn_ns(const struct prefetcher *all, const struct worker *w,
 	return ns << (n < TURN_DOUBLINGS ? n : TURN_DOUBLINGS);
 }
 
-/* End the turns that are over.  Returns when to look again. */
+/* End the turns that have lasted long enough. Returns when to check again. */
 static int64_t end_turns(struct prefetcher *all)
 {
 	int64_t now = clock_now_ns(), next = NEVER;
@@ -107,8 +107,8 @@ static int64_t end_turns(struct prefetcher *all)
 	return next;
 }
 
-/* Tell whoever began it that it is over, or put off.  With the lock, released
- * meanwhile. */
+/* Report to the user that a prefetch has ended, or was put off. With the lock, which is
+ * released meanwhile. */
 static void report_end(struct prefetcher *all, struct prefetch *p, bool is_done,
 		       const struct error *err)
 {
@@ -135,7 +135,7 @@ static void begin_turn(struct worker *w, struct prefetch *p)
 		p->hot_begun_ns = w->since_ns;
 }
 
-/* With the lock, released meanwhile. */
+/* Run a prefetch once. With the lock, which is released meanwhile. */
 static void run_one(struct worker *w, struct prefetch *p)
 {
 	struct prefetcher *all = w->p;
@@ -154,7 +154,7 @@ static void run_one(struct worker *w, struct prefetch *p)
 	(void)pthread_cond_broadcast(&p->changed);
 	report_end(all, p, is_done, &err);
 	p->running = false;
-	/* While it was told of, somebody may have wanted an end of this run. */
+	/* During the report another thread may have asked to stop this run. */
 	__atomic_store_n(&p->cancel, p->n_stopping > 0, __ATOMIC_RELAXED);
 	if (p->again)
 		p->task = prefetch_first_task(p);
@@ -165,7 +165,7 @@ static void run_one(struct worker *w, struct prefetch *p)
 	(void)pthread_cond_broadcast(&all->work);
 }
 
-/* With the lock, released meanwhile. */
+/* Wait for work. With the lock, which is released meanwhile. */
 static void wait_for_work(struct prefetcher *all, int64_t wait_ns)
 {
 
@@ -201,7 +201,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* All workers may be busy, so this is a thread of its own. */
+/* Ends turns; a separate thread, as all workers may be busy. */
 static void *turns_main(void *arg)
 {
 	struct prefetcher *all = arg;

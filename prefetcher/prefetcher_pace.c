@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reasons for a prefetch to wait: readers, other images, pressure, a rate; and its queue. */
+/* Reasons for a prefetch to wait: readers, other images, pressure, a rate. Also its queue. */
 #include <errno.h>
 
 #include "common/clock.h"
 #include "prefetcher/prefetch.h"
 
 #define PRESSURE_POLL_NS (500 * NS_PER_MS)
-#define IDLE_POLL_NS (100 * NS_PER_MS) /* are the readers idle now? */
-#define HOT_POLL_NS (20 * NS_PER_MS)   /* is the other's hot set there? */
-/* Without a block for so long, a hot set does not keep the rest of others waiting:
- * its registry may be dead. */
+/* interval of checks whether readers are idle */
+#define IDLE_POLL_NS (100 * NS_PER_MS)
+/* interval of checks whether another image's hot set is complete */
+#define HOT_POLL_NS (20 * NS_PER_MS)
+/* A hot set without a block for so long does not delay the rest of others any more: its
+ * registry may be dead. */
 #define HOT_STALL_NS (5 * NS_PER_S)
-/* And none does for longer: its registry may trickle. */
+/* A hot set delays others for no longer than this: its registry may be very slow. */
 #define HOT_FIRST_NS (30 * NS_PER_S)
 #define PAUSE_MAX_NS NS_PER_S
-#define REPAIR_NS (30 * NS_PER_S) /* what is damaged waits for memory */
+/* longest wait of damaged blocks for memory */
+#define REPAIR_NS (30 * NS_PER_S)
 #define NEVER INT64_MAX
 
-/* For how long a hot set goes before the rest of others, which look again then. */
+/* How much longer a hot set goes before the rest of other images, which check again then. */
 static int64_t hot_left(const struct prefetch *p, int64_t now)
 {
 	int64_t first = HOT_FIRST_NS - (now - p->hot_begun_ns);
@@ -66,7 +69,7 @@ int64_t prefetcher_idle_ns(const struct prefetcher *all)
 	return all->cfg.idle_ns ? all->cfg.idle_ns(all->cfg.arg) : NEVER;
 }
 
-/* With the lock: note that pressure begins or ends. */
+/* Note that pressure begins or ends. With the lock. */
 static void set_starved(struct prefetch *p, bool starved,
 			const struct error *why)
 {
@@ -79,8 +82,9 @@ static void set_starved(struct prefetch *p, bool starved,
 	(void)pthread_cond_broadcast(&p->changed);
 }
 
-/* With the lock.  Containers read wrong bytes until what is damaged is put in its place
- * again: that needs no room, and memory is not waited for for long. */
+/* Must the prefetch wait because of pressure? With the lock. Containers read wrong bytes
+ * until damaged blocks are put again: these need no room, and wait only a short time for
+ * memory. */
 static bool is_starved(struct prefetch *p, bool is_short,
 		       const struct error *why, int64_t now)
 {
@@ -131,7 +135,7 @@ void prefetcher_enqueue(struct prefetcher *all, struct prefetch *p)
 {
 	p->queued = true;
 	TAILQ_INSERT_TAIL(&all->queue[p->task], p, queue);
-	/* Workers are of two kinds, and the right one must wake up. */
+	/* There are two kinds of workers, and one of the right kind must wake up. */
 	(void)pthread_cond_broadcast(&all->work);
 }
 

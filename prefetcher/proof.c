@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How far a predicted hot set is believed.  It is fetched ahead of what readers have read of
- * it by a fixed number of bytes and a third of what they have, so that of all it fetches for
- * a start no more than that is of no use, whoever made it.  When readers come no further, it ends.
+ * Limits how far a predicted hot set is fetched. It may be ahead of the bytes that readers have
+ * read of it by a fixed number and a third of these bytes: so no more than that is fetched in
+ * vain, whoever made the prediction. When readers stop reading from it, it ends.
  */
 #include "common/bytes.h"
 #include "common/clock.h"
@@ -12,7 +12,7 @@
 #define GIVE_UP_NS (5 * NS_PER_S)
 #define LOOK_NS (20 * NS_PER_MS)
 
-/* With the lock: may so many bytes more be fetched? */
+/* May so many more bytes be fetched? With the lock. */
 static bool is_within_lead(const struct prefetch *p, uint64_t next_bytes)
 {
 	uint64_t lead = p->all->cfg.limits.guess_lead;
@@ -22,7 +22,7 @@ static bool is_within_lead(const struct prefetch *p, uint64_t next_bytes)
 	       (lead ? lead : LEAD) + p->proved_bytes + p->proved_bytes / 3;
 }
 
-/* With the lock: stored bytes that it fetched and that were read. */
+/* Stored bytes of its fetched blocks that were read. With the lock. */
 static uint64_t sum_read(const struct prefetch *p, const uint8_t *is_read)
 {
 	uint64_t sum = 0;
@@ -39,7 +39,7 @@ static uint64_t sum_read(const struct prefetch *p, const uint8_t *is_read)
 	return sum;
 }
 
-/* With the lock. */
+/* Note the bytes read so far. With the lock. */
 static void note_read(struct prefetch *p, uint64_t bytes, int64_t now)
 {
 	if (bytes > p->proved_bytes || !p->proved_ns)
@@ -48,7 +48,7 @@ static void note_read(struct prefetch *p, uint64_t bytes, int64_t now)
 		p->proved_bytes = bytes;
 }
 
-/* With the lock. */
+/* Give the hot set up if nothing more was read of it for too long. With the lock. */
 static void give_up_if_due(struct prefetch *p, int64_t now)
 {
 	int64_t ns = p->all->cfg.limits.guess_ns;
