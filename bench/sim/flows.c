@@ -7,8 +7,9 @@
 #include "sim.h"
 
 #define ROUNDS 10
-#define FULL 0.97  /* of its capacity */
-#define FILLS 0.25 /* of a port's capacity: what comes above it */
+#define FULL 0.97 /* share of its capacity above which a port counts as full */
+/* the queue of a full port grows by this share of its capacity */
+#define FILLS 0.25
 
 void flows_init(struct flows *f, size_t n_ports)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A network as fluid: flows share the ports that they pass max-min fairly (what
- * many TCP connections come near to).  Time goes in steps; rates are found anew in
- * each step by a few rounds of Newton's method on each port's level, begun where
- * the last step ended.  After them whatever still is above a port's capacity is
- * cut, so what a port carries is never too much and at worst a little too few.
+ * A network modelled as a fluid: flows share the ports that they pass max-min fairly (many TCP
+ * connections come close to that). Time goes in steps. In each step, rates are found by a few
+ * rounds of Newton's method on each port's level, starting from the last step's result. Then
+ * rates above a port's capacity are cut, so a port never carries too much, at worst slightly too
+ * little.
  */
 #ifndef BOOTSEER_BENCH_FLOWS_H
 #define BOOTSEER_BENCH_FLOWS_H
@@ -17,20 +17,20 @@
 #define PORT_NONE UINT32_MAX
 
 struct flow {
-	uint32_t ports[FLOW_PORTS]; /* PORT_NONE: fewer */
+	uint32_t ports[FLOW_PORTS]; /* unused entries are PORT_NONE */
 	double left;                /* bytes */
 	double rate;                /* bytes a second */
-	uint32_t from, to, piece;   /* the user's */
+	uint32_t from, to, piece;   /* free for the user */
 	uint32_t size;
 	uint8_t priority, peer;
-	uint32_t at; /* place in the list of its sender */
+	uint32_t at; /* index in its sender's list */
 };
 
 struct port {
 	double capacity;
 	double level, load, scale;
 	uint32_t n, limited;
-	double queue, queue_max; /* bytes that wait, and may */
+	double queue, queue_max; /* bytes waiting, and their limit */
 };
 
 struct flows {
@@ -43,16 +43,16 @@ struct flows {
 
 void flows_init(struct flows *f, size_t n_ports);
 void flows_fini(struct flows *f);
-/* Returns its index, good until a flow is removed. */
+/* Add a flow; returns its index, valid until a flow is removed. */
 size_t flow_add(struct flows *f, const struct flow *flow);
-/* The last one takes its place. */
+/* Remove a flow; the last one gets its index. */
 void flow_remove(struct flows *f, size_t i);
-/* Find the rates as they are now. */
+/* Compute the rates of all flows. */
 void flows_share(struct flows *f);
-/* What waits before each port after so many seconds more of that: what TCP puts
- * there of a port that is full, up to what there is room for. */
+/* Update the bytes that wait before each port after `seconds` more: TCP fills the queue of a
+ * full port, up to its limit. */
 void flows_wait(struct flows *f, double seconds);
-/* Seconds that who comes now waits there. */
+/* Seconds that new bytes wait at the port. */
 double port_delay(const struct flows *f, uint32_t port);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* p2p-sim: options, a run, and what it shows.  See bench/p2p-sim. */
+/* p2p-sim: options, a run, and its output. See bench/p2p-sim. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -16,13 +16,13 @@ double sim_bound(const struct sim_config *c, double share)
 	double up = c->up * (fast + c->slow / c->slow_by);
 	double t = bytes / c->origin, all;
 
-	/* The slow nodes are aside: their own links bind them. */
+	/* Slow nodes are not counted: their own links limit them. */
 	if (bytes / c->down > t)
 		t = bytes / c->down;
 	all = fast * bytes / (c->origin + up);
 	if (all > t)
 		t = all;
-	/* One copy at least has to come into each rack. */
+	/* At least one copy must enter each rack. */
 	if (c->uplink > 0 && bytes / c->uplink > t)
 		t = bytes / c->uplink;
 	if (bytes / c->hash > t)
@@ -108,7 +108,7 @@ static void report(const struct sim *s)
 	       (unsigned long long)hedges, (unsigned long long)s->calls);
 }
 
-/* Each node's own, to compare with measured ones. */
+/* Print the times of each node, to compare them with measured ones. */
 static void print_times(const struct sim *s)
 {
 	for (uint32_t i = 0; i < s->cfg.nodes; i++) {

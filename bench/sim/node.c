@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A node: what bootseerd's engine does around the core, without bytes. */
+/* A simulated node: does what bootseerd's engine does around the p2p core, without data. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 
 #include "sim.h"
 
-#define REPORT_NS (5 * NS_PER_MS) /* leases that ended are told together */
+/* leases that ended within this time are reported together */
+#define REPORT_NS (5 * NS_PER_MS)
 #define MEMBERS_KEPT TRACKER_MEMBERS_MAX
 
 /* A call to the tracker. */
@@ -23,7 +24,7 @@ struct answer {
 		members[MEMBERS_KEPT];
 	size_t n_asked, n_granted, n_members;
 	int64_t ttl_ns, retry_ns;
-	bool is_full, is_lost; /* lost: nobody answered */
+	bool is_full, is_lost; /* is_lost: the tracker did not answer */
 };
 
 struct news {
@@ -41,7 +42,7 @@ static struct node *node_of(void *arg, struct sim **ret_sim, uint32_t *ret_node)
 	return &a->sim->nodes[a->node];
 }
 
-/* Does the link still lead where the message came from? */
+/* Does the link still belong to the node that sent the message? */
 static bool is_linked(const struct node *n, const struct message *m)
 {
 	return n->links[m->peer].node == m->from;
@@ -98,7 +99,7 @@ static void host_origin(void *arg, const uint32_t *pieces, size_t n,
 	node_read(s, node);
 }
 
-/* A few requests to the origin are under way, the rest waits. */
+/* Keep a few requests to the origin running; the others wait. */
 void node_read(struct sim *s, uint32_t node)
 {
 	struct node *n = &s->nodes[node];
@@ -158,7 +159,7 @@ static void host_quarantine(void *arg, unsigned int peer, int64_t ns,
 	if (s->cfg.is_verbose)
 		fprintf(stderr, "%.3f s: node %u leaves %u: %s\n",
 			(double)s->now / NS_PER_S, node, l->node, why);
-	/* Both ends hear of it. */
+	/* Both ends of the link get the message. */
 	send_message(s,
 		     (struct message){ .kind = MESSAGE_GONE,
 				       .node = node,
@@ -240,7 +241,7 @@ static void members_of_before(struct sim *s, struct node *n)
 	swarm_members(n->swarm, names, n_all);
 }
 
-/* Its neighbours, and those whom they tell that they are theirs. */
+/* Collect the node's neighbours, and the nodes that its neighbours named. */
 void node_members(struct sim *s, uint32_t node)
 {
 	const struct node *n = &s->nodes[node];
@@ -290,7 +291,7 @@ static void handle_gone(struct sim *s, struct node *n, const struct message *m)
 
 /* -------------------------------------------------------------------- its tracker --- */
 
-/* "node N" and its rack, as the tracker wants to hear it. */
+/* The names "node N" and its rack, in the tracker's form. */
 static void names(const struct sim *s, uint32_t node, char name[16],
 		  char rack[16])
 {
@@ -394,7 +395,7 @@ static void handle_answer(struct sim *s, struct node *n,
 	free(a);
 }
 
-/* A lease ended. */
+/* Note that a lease ended, for the next report. */
 static void report(struct sim *s, struct node *n, uint32_t piece, bool is_done)
 {
 	if (is_done && n->n_done < TRACKER_PIECES_MAX)
@@ -433,7 +434,7 @@ void node_serve(struct sim *s, uint32_t node)
 	}
 }
 
-/* The first that it has and does not send to somebody else. */
+/* Send the first of the pieces that the node has and is not sending to another node. */
 static int serve_one_of(struct sim *s, struct node *n, const struct message *m,
 			int64_t *ret_retry_ns)
 {
@@ -629,7 +630,7 @@ static void want(struct sim *s, struct node *n)
 {
 	uint32_t n_hot = (uint32_t)(s->cfg.hot * s->cfg.pieces + 0.5);
 	uint32_t *order = must_alloc(calloc(s->cfg.pieces, sizeof(*order)));
-	/* The trace reads runs of the image, here and there. */
+	/* The simulated trace reads runs of pieces, spread over the image. */
 	uint32_t run = 16, stride = s->cfg.pieces / run, at = 0, n_order = 0;
 	bool *in = must_alloc(calloc(s->cfg.pieces, sizeof(*in)));
 	int rc;
@@ -697,8 +698,7 @@ void node_join(struct sim *s, uint32_t node)
 		     (int64_t)(sim_random(s) % (uint64_t)s->cfg.limits.news_ns);
 	s->n_alive++;
 	if (s->cfg.no_tracker) {
-		/* The members are known from before, and who of them takes
-		 * part is heard later. */
+		/* Members are known from before; which of them take part is learned later. */
 		n->members_at = s->now + NS_PER_S;
 		members_of_before(s, n);
 		for (uint32_t i = 0; i < s->cfg.neighbours / 2 && node; i++)
@@ -743,7 +743,8 @@ void node_handle(struct sim *s, const struct message *m)
 	};
 	struct node *n = &s->nodes[m->node];
 
-	/* These carry memory, or concern others than the node. */
+	/* These messages own memory, or concern other nodes too, so they are handled even
+	 * for a dead node. */
 	if (!n->is_alive && m->kind != MESSAGE_NEWS &&
 	    m->kind != MESSAGE_CALL && m->kind != MESSAGE_ANSWER)
 		return;

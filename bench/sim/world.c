@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is between nodes: time, delays, links, the origin, and what goes wrong. */
+/* Everything between nodes: time, delays, links, the origin, and failures. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
 
-#define WHEEL_NS (2 * NS_PER_S) /* what is later waits again */
+/* length of the wheel; later messages are put in again */
+#define WHEEL_NS (2 * NS_PER_S)
 #define MOVES_NS (50 * NS_PER_MS)
 #define TICK_MAX_NS (20 * NS_PER_MS)
 #define TRACKER_SWEEP_NS NS_PER_S
@@ -29,7 +30,7 @@ uint64_t sim_random(struct sim *s)
 
 /* --------------------------------------------------------------------- messages --- */
 
-/* In the step in which it is due, never in this one. */
+/* Put the message into the step in which it is due, never the current one. */
 static void wheel_put(struct sim *s, struct message m)
 {
 	int64_t steps = (m.at - s->now) / s->step + 1;
@@ -68,7 +69,7 @@ int64_t delay_to(const struct sim *s, uint32_t node)
 	return port_wait(s, 2 * node + 1);
 }
 
-/* What is sent waits behind the bytes before it, on both links. */
+/* Delay of a message between two nodes: it waits behind earlier bytes on both links. */
 int64_t delay_between(const struct sim *s, uint32_t a, uint32_t b)
 {
 	int64_t way = a % s->cfg.racks == b % s->cfg.racks
@@ -135,7 +136,7 @@ void flow_start(struct sim *s, uint32_t from, uint32_t to, uint8_t peer,
 		n->sending[n->n_sending++] = (uint32_t)at;
 }
 
-/* Out of the lists, its slot free. */
+/* Remove a flow from the lists, and free its slot. */
 static void forget_flow(struct sim *s, size_t i)
 {
 	struct flow f = s->flows.flows[i];
@@ -172,7 +173,7 @@ static void note_read(struct sim *s, uint32_t piece)
 	s->n_read++;
 }
 
-/* A flow ended `early` before the end of the step that begins now. */
+/* Handle a flow that ends `took` ns after the present time. */
 static void finish_flow(struct sim *s, size_t i, int64_t took)
 {
 	struct flow f = s->flows.flows[i];
@@ -277,7 +278,7 @@ static void new_tracker(struct sim *s)
 
 void sim_new(const struct sim_config *cfg, struct sim *ret)
 {
-	/* A fifth of what a piece takes on an idle link. */
+	/* A fifth of the time that a piece takes on an idle link. */
 	double usual = cfg->piece_bytes /
 		       (cfg->up < cfg->down ? cfg->up : cfg->down) * NS_PER_S /
 		       5;
@@ -348,7 +349,7 @@ static void go_wrong(struct sim *s)
 		cut_origin(s);
 }
 
-/* What is going on, now and then. */
+/* Print progress from time to time. */
 static void trace(struct sim *s)
 {
 	int64_t every = (int64_t)(sim_bound(&s->cfg, 1) / 25 * NS_PER_S);

@@ -48,7 +48,7 @@ struct worker {
 	char *pool; /* DEPTH requests */
 	void *used[DEPTH];
 	uint64_t len[DEPTH];
-	unsigned int n_used; /* slots, from the first */
+	unsigned int n_used; /* used slots, counted from the first */
 };
 
 static void fail(const char *what)
@@ -64,7 +64,7 @@ static void *new_buffer(uint64_t len)
 
 	if (p == MAP_FAILED)
 		fail("memory");
-	/* An engine copies what it writes into it. */
+	/* An engine copies the data to be written into its buffer. */
 	if (job.is_write)
 		memset(p, 0x5a, len);
 	return p;
@@ -166,7 +166,7 @@ static void uring_request(struct worker *w, unsigned int slot, int fd,
 		fail("submit");
 }
 
-/* Bytes [off, off + len) of a file, in requests. */
+/* Transfer bytes [off, off + len) of a file in requests. */
 static void transfer(struct worker *w, int fd, uint64_t off, uint64_t len)
 {
 	unsigned int under_way = 0;
@@ -207,7 +207,7 @@ static void *run_worker(void *arg)
 	return NULL;
 }
 
-/* Before the time is taken: an engine has its pool since it started. */
+/* Prepare before the time is taken: an engine makes its pool when it starts. */
 static void prepare(struct worker *w)
 {
 	struct iovec bufs[DEPTH];

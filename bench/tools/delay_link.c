@@ -39,7 +39,7 @@ struct frame {
 struct side {
 	const char *name;
 	int fd;
-	/* Frames to leave here. */
+	/* Frames that will leave at this side. */
 	struct frame *first, **last;
 	size_t bytes;
 };
@@ -84,7 +84,7 @@ static void side_open(struct side *s, const char *name)
 		die(name);
 }
 
-/* Take what has arrived at `from`, to leave at `to` after `delay_ns`. */
+/* Take the frames that have arrived at `from`, to leave at `to` after `delay_ns`. */
 static void take(struct side *from, struct side *to, int64_t delay_ns)
 {
 	static char buf[FRAME_MAX];
@@ -114,13 +114,13 @@ static void take(struct side *from, struct side *to, int64_t delay_ns)
 	}
 }
 
-/* Send what is due; returns when the next frame is, or INT64_MAX. */
+/* Send the frames that are due; returns when the next one is, or INT64_MAX. */
 static int64_t give(struct side *s)
 {
 	struct frame *f;
 
 	while ((f = s->first) && f->due_ns <= now_ns()) {
-		/* What the other end cannot take is lost, as on a cable. */
+		/* Frames that the other end cannot take are lost, as on a cable. */
 		if (send(s->fd, f->data, f->size, 0) < 0 && errno != ENOBUFS &&
 		    errno != ENETDOWN && errno != EINTR && errno != EMSGSIZE)
 			die(s->name);

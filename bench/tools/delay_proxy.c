@@ -30,11 +30,11 @@
 #include <unistd.h>
 
 #define BUF_SIZE (4u << 20) /* power of two */
-#define N_MARKS 4096u       /* power of two; arrivals that wait, at most */
+#define N_MARKS 4096u       /* power of two; limit of arrivals waiting */
 #define N_EVENTS 64
 #define RCVBUF (4 << 20)
 
-/* Everything that came in one read: due at `due_ns`, ends at `end`. */
+/* The bytes of one read: due at `due_ns`, ending at position `end`. */
 struct mark {
 	int64_t due_ns;
 	uint64_t end;
@@ -103,7 +103,7 @@ static void count_requests(struct flow *f, const char *p, size_t n)
 	}
 }
 
-/* Read what there is and room for.  Returns false when the connection broke. */
+/* Read as much as there is room for. Returns false when the connection failed. */
 static bool fill(struct flow *f, struct end *from, bool is_up, int64_t now)
 {
 	while (from->readable && !f->eof && f->last - f->first < N_MARKS) {
@@ -138,7 +138,7 @@ static bool fill(struct flow *f, struct end *from, bool is_up, int64_t now)
 	return true;
 }
 
-/* Hand on what is due.  Returns false when the connection broke. */
+/* Pass on the bytes that are due. Returns false when the connection failed. */
 static bool drain(struct flow *f, struct end *to, uint64_t *counter,
 		  int64_t now)
 {
@@ -169,7 +169,7 @@ static bool drain(struct flow *f, struct end *to, uint64_t *counter,
 	return true;
 }
 
-/* Move all that can be moved now; note in `*due_ns` when to come again. */
+/* Move all bytes that can be moved now; note in `*due_ns` when to do so next. */
 static void serve(struct conn *c, int64_t now, int64_t *due_ns)
 {
 	struct flow *const flows[] = { &c->up, &c->down };
@@ -180,7 +180,7 @@ static void serve(struct conn *c, int64_t now, int64_t *due_ns)
 	     fill(&c->down, &c->target, false, now) &&
 	     drain(&c->up, &c->target, &n_up, now) &&
 	     drain(&c->down, &c->client, &n_down, now) &&
-	     /* what was handed on made room */
+	     /* passing bytes on made room */
 	     fill(&c->up, &c->client, true, now) &&
 	     fill(&c->down, &c->target, false, now);
 	if (!ok || (c->up.eof_sent && c->down.eof_sent)) {
@@ -242,8 +242,9 @@ static void accept_one(int listener, const struct sockaddr_in *target)
 		socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (c->target.fd < 0)
 		die("socket");
-	/* Loopback's segments are of 64 KiB: a window of two has the target wait, at the
-	 * end of an answer, for an acknowledgement that comes 40 ms late. */
+	/* Segments on the loopback interface have 64 KiB: with a window of only two, the
+	 * target would wait, at the end of an answer, for an acknowledgement that comes 40 ms
+	 * late. */
 	if (setsockopt(c->target.fd, SOL_SOCKET, SO_RCVBUFFORCE, &rcvbuf,
 		       sizeof(rcvbuf)) < 0)
 		die("receive buffer");
@@ -322,7 +323,7 @@ static int listen_on(const struct sockaddr_in *at)
 	return fd;
 }
 
-/* One round of events: take them, move bytes, bury the dead. */
+/* Handle one round of events: accept, move bytes, free ended connections. */
 static void turn(int listener, const struct sockaddr_in *target)
 {
 	struct epoll_event events[N_EVENTS];

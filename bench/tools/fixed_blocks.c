@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Link: -lcrypto -lzstd
 /*
- * What a store of blocks of one fixed size would hold:
+ * Measures how much a store of fixed-size blocks would hold: //   fixed_blocks LEVEL SIZE < LIST
  *
- *	fixed_blocks LEVEL SIZE < LIST
- *
- * LIST names files, one a line; an empty line ends a version.  Each file is cut
- * at every SIZE bytes from its start, a block that was seen before costs nothing,
- * others are compressed with zstd at LEVEL.  After each version one line is
- * printed with the sums up to here: bytes read, blocks, bytes stored.
+ * LIST names files, one per line; an empty line ends a version. Each file is cut every SIZE
+ * bytes from its start. A block that was seen before costs nothing, others are compressed with
+ * zstd at LEVEL. After each version a line is printed with the totals so far: bytes read,
+ * blocks, bytes stored.
  */
 #include <fcntl.h>
 #include <openssl/sha.h>
@@ -24,7 +22,7 @@ struct digest {
 	unsigned char bytes[SHA256_DIGEST_LENGTH];
 };
 
-/* Open addressing; `used` marks the slots in use. */
+/* A hash table with open addressing; `used` marks slots in use. */
 static struct digest *table;
 static bool *used;
 static size_t n_slots = 1 << 16, n_digests;
@@ -76,7 +74,7 @@ static void grow(void)
 	free(old_used);
 }
 
-/* Returns whether the block is new. */
+/* Add a block; returns whether it is new. */
 static bool add(const void *data, size_t n)
 {
 	struct digest d;

@@ -52,7 +52,7 @@ struct bench_rank {
 static struct bench_node nodes[NODES_MAX];
 static struct bench_rank *ranks;
 static unsigned int n_nodes, n_each, n_tensors, n_rounds;
-/* In memory: no disk is measured. */
+/* In memory, so that no disk is measured. */
 static char folder[] = "/dev/shm/bootseer-coordination.XXXXXX";
 
 static _Noreturn void fail(const char *what, const struct error *err)
@@ -243,12 +243,12 @@ static void hear_rank(struct bench_rank *r)
 	said[n > 0 ? n : 0] = '\0';
 	if (n <= 0 || strstr(said, "\"failed\""))
 		fail(n > 0 ? said : "a node has gone", NULL);
-	/* A rank that was late to hear "buffered" hears "durable" alone. */
+	/* A rank that is late gets only "durable", which includes "buffered". */
 	r->is_durable |= strstr(said, "\"durable\"") != NULL;
 	r->is_buffered |= r->is_durable || strstr(said, "\"buffered\"");
 }
 
-/* Until all have heard it, and when that was. */
+/* Wait until all ranks have got the message; returns the time of the last. */
 static int64_t hear_all(bool is_durable)
 {
 	const unsigned int n = n_nodes * n_each;
@@ -347,7 +347,7 @@ int main(int argc, char **argv)
 		      stderr);
 		return 2;
 	}
-	/* Both ends of all links are here. */
+	/* Both ends of all links are in this process. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);

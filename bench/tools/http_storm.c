@@ -29,7 +29,7 @@ struct storm {
 	uint16_t port;
 	struct evbuffer *recording;
 	unsigned int nodes, timeout_s, running, failed;
-	double *ms; /* of each answer */
+	double *ms; /* time of each answer */
 	size_t n;
 	int64_t begun;
 };

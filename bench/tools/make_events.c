@@ -28,16 +28,18 @@
 struct start_plan {
 	const char *host, *port;
 	unsigned int nodes, stages, ranks, start;
-	const char *name; /* of all stages; NULL: each has its own */
+	const char *name; /* name of all stages; NULL: each has its own */
 	int64_t begin_ns;
-	struct buf *bodies; /* of each node */
+	struct buf *bodies; /* a body for each node */
 };
 
 struct sender {
 	pthread_t thread;
 	const struct start_plan *plan;
 	unsigned int
-		first; /* node; every THREADSth after it is this thread's */
+		/* index of its first node; every THREADSth node after it is this thread's
+		 * too */
+		first;
 	int fd;
 	uint64_t stored;
 };
@@ -54,7 +56,7 @@ static uint64_t next_random(uint64_t *seed)
 	return *seed >> 33;
 }
 
-/* The begin and the end of a stage, of rank `rank`; where it ended. */
+/* Add begin and end of a stage of rank `rank`; returns when it ended. */
 static int64_t put_stage(const struct start_plan *p, struct buf *b,
 			 struct stage_event *e, unsigned int k, int64_t at,
 			 uint64_t *seed)
@@ -144,7 +146,8 @@ static void send_bytes(int fd, const char *p, size_t n)
 	}
 }
 
-/* The events that the service says it stored: a short answer, in one piece or two. */
+/* Number of events that the service has stored, from its answer, which is short and comes in
+ * one or two parts. */
 static uint64_t read_stored(int fd)
 {
 	char text[4096];

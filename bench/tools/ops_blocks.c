@@ -29,7 +29,7 @@ struct plan_row {
 	double from, to, load_end, v;
 	int node;
 	enum moved what;
-	bool out[NODES_MAX]; /* of a job */
+	bool out[NODES_MAX]; /* nodes that are out of the job */
 };
 
 struct plan_rows {
@@ -114,7 +114,7 @@ static void read_plan(const char *path)
 	(void)fclose(f);
 }
 
-/* The row of a node that is under way at a time, or NULL. */
+/* The row of a node that is active at a time, or NULL. */
 static const struct plan_row *row_at(const struct plan_rows *r, int node,
 				     double t)
 {
@@ -127,13 +127,14 @@ static const struct plan_row *row_at(const struct plan_rows *r, int node,
 /* ------------------------------------------------------------------- metrics --- */
 
 enum kind {
-	OF_WRITES, /* the node's written bytes, times `busy` */
+	OF_WRITES, /* bytes written by the node, times `busy` */
 	OF_READS,
 	UTILISATION,
 	XID,
 	CLOCK,
-	GAUGE, /* `busy` while it trains, else `idle`; noise of `sd` parts of it */
-	COUNTER, /* the same a second */
+	/* `busy` while it trains, else `idle`; with noise of `sd` of the value */
+	GAUGE,
+	COUNTER, /* as GAUGE, added up per second */
 	FREE_SPACE,
 };
 
@@ -389,21 +390,22 @@ static void make_series(void)
 
 enum state { IDLE, LOADS, TRAINS };
 
-/* State that a node's series share in a block. */
+/* State of a node that its series share in one block. */
 struct node {
 	size_t n;
 	int64_t *at_ms;
 	uint8_t *state;
 	float *moved[MOVES_TEMP + 1], *slow, *xid;
 	double *written, *read;
-	size_t restart; /* its counters begin again at this sample; SIZE_MAX */
+	/* sample at which its counters restart; SIZE_MAX: none */
+	size_t restart;
 	uint64_t random;
 	double phase, written_base, read_base;
 };
 
 static struct node *nodes;
 
-/* Bytes of a node until `t`: `k` are its bursts that are over. */
+/* Bytes of a node until `t`; `k` counts its finished bursts. */
 static double bytes_at(const struct plan_rows *r, bool of_jobs, int node,
 		       double t, double size, size_t *k, double *sum)
 {
@@ -430,7 +432,7 @@ static const struct plan_row *job_at(double t)
 	return NULL;
 }
 
-/* Saves of jobs that the node is not of are none of its own. */
+/* The saves that concern a node: those of the jobs that it belongs to. */
 static struct plan_rows saves_of(int node)
 {
 	struct plan_rows r = {
@@ -520,7 +522,7 @@ static double next_deviation(struct series *s)
 	double now = next_noise(&s->random);
 
 	s->walk = 0.97 * s->walk + 0.243 * now;
-	/* A leap now and then, as healthy nodes have them. */
+	/* A jump from time to time, as on healthy nodes. */
 	return s->offset + s->walk + (now > 3.1 ? 22 * (now - 3.1) : 0);
 }
 
@@ -541,7 +543,7 @@ static double level_at(struct series *s, const struct node *o, size_t i)
 	return level * (1 + m->sd * off);
 }
 
-/* Sample `i` of the block. */
+/* Value of sample `i` of the block. */
 static double value_at(struct tsdb_series *base, size_t i)
 {
 	struct series *s = (struct series *)base;

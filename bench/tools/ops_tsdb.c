@@ -11,7 +11,7 @@
 
 #define CHUNK 120u /* samples */
 #define CHUNKS_MAX 1000u
-#define SYMBOLS_AT 5 /* behind magic and version */
+#define SYMBOLS_AT 5 /* offset of the symbols, behind magic and version */
 
 void tsdb_end_with(const char *what)
 {
@@ -95,7 +95,7 @@ static void close_file(struct file *f)
 
 struct bits {
 	uint8_t *to;
-	uint64_t some; /* the last `n` bits are not out yet */
+	uint64_t some; /* the last `n` bits are not written yet */
 	unsigned int n;
 };
 
@@ -166,7 +166,7 @@ static void put_value(struct bits *b, uint64_t v, uint64_t was,
 	put_bits(b, x >> trailing, 64 - leading - trailing);
 }
 
-/* Samples [first, first + n) of a series into `to`; how many bytes. */
+/* Encode samples [first, first + n) of a series into `to`; returns the number of bytes. */
 static size_t encode_chunk(struct tsdb_series *s, size_t first, size_t n,
 			   tsdb_value_fn *value, uint8_t *to)
 {
@@ -289,7 +289,7 @@ struct chunk_place {
 	uint64_t at;
 };
 
-/* The series' entry: labels, and where its chunks are. */
+/* Write a series' entry: its labels, and the places of its chunks. */
 static void put_series(struct file *f, const struct symbols *symbols,
 		       struct tsdb_series *s, const struct chunk_place *c,
 		       size_t n_chunks)
@@ -323,7 +323,7 @@ static void put_series(struct file *f, const struct symbols *symbols,
 	put_crc(f);
 }
 
-/* The refs of series with one pair; returns how many rows these are. */
+/* Write the references of the series with one label pair; returns how many rows that used. */
 static size_t put_posting(struct file *f, const struct posting *v, size_t n)
 {
 	size_t same = 0;
@@ -341,7 +341,7 @@ static size_t put_posting(struct file *f, const struct posting *v, size_t n)
 	return same;
 }
 
-/* Postings, the table of where they are, and the table of contents behind it. */
+/* Write postings, the table of their places, and the table of contents. */
 static void put_postings(struct file *f, struct tsdb_series *const *all,
 			 size_t n_all, uint64_t series_at)
 {
@@ -390,7 +390,7 @@ static void put_postings(struct file *f, struct tsdb_series *const *all,
 	f->crc = 0;
 	put_number(f, SYMBOLS_AT, 8);
 	put_number(f, series_at, 8);
-	put_number(f, 0, 8); /* label indices, which nobody reads any more */
+	put_number(f, 0, 8); /* label indices, which are no longer used */
 	put_number(f, 0, 8);
 	put_number(f, postings_at, 8);
 	put_number(f, table_at, 8);
@@ -430,7 +430,7 @@ static size_t write_chunks(struct tsdb_series *s, tsdb_value_fn *value,
 
 		if (n == CHUNKS_MAX)
 			tsdb_end_with("a block is too long");
-		chunk[0] = 1; /* XOR */
+		chunk[0] = 1; /* encoding: XOR */
 		size = encode_chunk(s, i, count, value, chunk + 1);
 		places[n] =
 			(struct chunk_place){ s->at_ms[i],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks of Prometheus's TSDB, in the formats of its documentation: index v2, chunks of XOR
- * encoding.  A benchmark's: whatever fails ends the program. */
+/* Writes blocks of Prometheus's TSDB in its documented formats: index v2, chunks with XOR
+ * encoding. For a benchmark: any failure ends the program. */
 #ifndef BOOTSEER_BENCH_TOOLS_OPS_TSDB_H
 #define BOOTSEER_BENCH_TOOLS_OPS_TSDB_H
 
@@ -14,7 +14,7 @@ struct tsdb_pair {
 };
 
 struct tsdb_series {
-	struct tsdb_pair labels[TSDB_PAIRS_MAX]; /* by name */
+	struct tsdb_pair labels[TSDB_PAIRS_MAX]; /* sorted by name */
 	size_t n_labels;
 	/* Samples of the series in the block: */
 	const int64_t *at_ms;
@@ -22,10 +22,10 @@ struct tsdb_series {
 	uint32_t ref;
 };
 
-/* Sample `i` of a series in the block; asked for in the order of time. */
+/* The value of sample `i` of a series in the block; called in order of time. */
 typedef double tsdb_value_fn(struct tsdb_series *s, size_t i);
 
-/* `v` is in the order of the labels.  Blocks have numbers from 1 on. */
+/* Write a block; `v` is sorted by labels. Block numbers begin with 1. */
 void tsdb_write_block(const char *folder, unsigned int number, int64_t begin_s,
 		      int64_t end_s, struct tsdb_series *const *v, size_t n,
 		      tsdb_value_fn *value);

@@ -29,7 +29,7 @@
 #include "common/clock.h"
 #include "p2p/net/net.h"
 
-#define FLYING 16u /* pieces asked for at once */
+#define FLYING 16u /* pieces requested at the same time */
 #define LIMIT_NS INT64_C(120000000000)
 
 struct bench {
@@ -62,7 +62,7 @@ static void must(int rc, const char *what, const struct error *err)
 		die(what, err->msg);
 }
 
-/* Processor seconds of this thread. */
+/* Processor seconds used by this thread. */
 static double cpu(void)
 {
 	struct timespec ts;
@@ -364,7 +364,7 @@ static void run_links(struct bench *b)
 	must(net_connect(b->client, addr, "a", &l, &err), "connect", &err);
 	must(loop_run(b->receiving, &err), "loop", &err);
 	pthread_join(thread, NULL);
-	/* Nobody runs the server's loop any more: it is ours to end. */
+	/* The thread has ended, so this thread may run the server's loop to its end. */
 	must(loop_run((loop_stop(b->serving), b->serving), &err), "loop", &err);
 	net_free(b->client);
 	net_free(b->server);

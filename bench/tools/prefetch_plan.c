@@ -28,14 +28,14 @@
 struct request {
 	struct block *blocks;
 	size_t n;
-	size_t next; /* block that arrives */
-	double left; /* bytes of it */
+	size_t next; /* the block that arrives next */
+	double left; /* bytes of it still to come */
 	double begins;
 };
 
 struct plan {
 	struct blockmap map;
-	pthread_mutex_t lock; /* requests */
+	pthread_mutex_t lock; /* protects `requests` */
 	struct request *requests;
 	size_t n;
 	uint32_t *list; /* entries of the map */
@@ -159,7 +159,7 @@ static void fetch(struct plan *p, const char *dir, struct cache *cache,
 
 /* --------------------------------------------------------------- the model --- */
 
-/* Same place: several entries may share one. */
+/* First entry at this place, which several entries may share. */
 static size_t entry_of(const struct plan *p, uint32_t pack, uint64_t poff)
 {
 	struct block b;
@@ -173,7 +173,7 @@ static size_t entry_of(const struct plan *p, uint32_t pack, uint64_t poff)
 	return 0;
 }
 
-/* Let `dt` seconds pass for what is under way; true: the request is over. */
+/* Advance a request by `bytes`; true: it is complete. */
 static bool move(struct plan *p, struct request *r, double bytes, double now)
 {
 	const struct block *b = &r->blocks[r->next];
@@ -188,7 +188,7 @@ static bool move(struct plan *p, struct request *r, double bytes, double now)
 	return false;
 }
 
-/* Requests of [*begun, n) under way at most `streams`; returns the end. */
+/* Simulate the requests [*begun, n), at most `streams` at a time; returns the end. */
 static double transfer(struct plan *p, size_t streams, double bps, double rtt)
 {
 	struct request **now_on = need(calloc(streams + 1, sizeof(*now_on)));

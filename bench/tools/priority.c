@@ -30,7 +30,7 @@
 #define PIECE 4096u
 #define THREADS 16u
 #define STREAMS 8u
-#define BULK_NS 4000000000LL /* how long bulk is measured without readers */
+#define BULK_NS 4000000000LL /* duration of the measurement of bulk alone */
 
 struct bench {
 	struct oci_store *store;
@@ -43,7 +43,7 @@ struct bench {
 	struct device *dev;
 	uint32_t *list;
 	atomic_uint_fast64_t bulk_bytes;
-	bool stop; /* of the list; looked at with __atomic_load_n() */
+	bool stop; /* ends the list; accessed with __atomic_load_n() */
 };
 
 static _Noreturn void die(const char *what, const struct error *err)
@@ -60,7 +60,7 @@ static uint64_t next_random(uint64_t *x)
 	return *x;
 }
 
-/* What is in block `i`: nothing that compresses. */
+/* Fill block `i` with content that cannot be compressed. */
 static void fill(uint64_t *words, size_t i)
 {
 	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u;
@@ -69,7 +69,7 @@ static void fill(uint64_t *words, size_t i)
 		words[w] = next_random(&x);
 }
 
-/* The map of the pack; with `fd`, its bytes too. */
+/* Make the map of the pack, and with `fd` also its bytes. */
 static void make_pack(struct bench *b, int fd)
 {
 	static uint64_t words[BLOCK / sizeof(uint64_t)];
@@ -193,7 +193,7 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* A random block that is not here yet. */
+/* Choose a random block that is not in the cache yet. */
 static size_t choose(struct bench *b, uint64_t *x)
 {
 	for (int tries = 0; tries < 100; tries++) {
@@ -249,7 +249,7 @@ static void phase(struct bench *b, const char *name, size_t n, bool is_bulk)
 	if (is_bulk && pthread_create(&bulk, NULL, bulk_main, b) != 0)
 		exit(1);
 	start = clock_now_ns();
-	/* Until bulk has found its pace. */
+	/* Wait until bulk has reached its speed. */
 	while (is_bulk && clock_now_ns() - start < NS_PER_S)
 		(void)poll(NULL, 0, 10);
 	start = clock_now_ns();

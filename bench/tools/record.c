@@ -36,7 +36,7 @@
 
 #define PACKS_MAX 4096
 
-/* What DIR holds of an image. */
+/* The files of an image in DIR. */
 struct image {
 	struct buf meta, map_data;
 	struct erofs_image erofs;
@@ -257,7 +257,7 @@ static int record(char **argv, struct error *err)
 
 /* ----------------------------------------------------------------- compare --- */
 
-/* Stored bytes of the list that `other` has too. */
+/* Stored bytes that both lists have. */
 static uint64_t common_bytes(const struct blockmap *map,
 			     const struct hot_list *list,
 			     const struct hot_list *other)
@@ -422,7 +422,7 @@ static double seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Read the whole device, `n` pages at a time; nanoseconds of one read. */
+/* Read the whole device, `n` pages at a time; returns the nanoseconds of one read. */
 static double pass(struct recorder *r, uint64_t n)
 {
 	struct device_observer *o = recorder_observer(r);
@@ -453,7 +453,7 @@ static int cost_of(uint64_t n, struct error *err)
 	return 0;
 }
 
-/* Of a page, and of what the kernel reads ahead. */
+/* Measure reads of one page, and of the size of the kernel's readahead. */
 static int cost(struct error *err)
 {
 	int rc = cost_of(1, err);

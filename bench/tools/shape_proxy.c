@@ -92,7 +92,7 @@ static void *way_main(void *arg)
 	while ((n = recv(w.from, data, sizeof(data), 0)) > 0) {
 		int64_t now = now_ns();
 
-		/* What was not used of the rate is lost. */
+		/* Unused rate is lost. */
 		if (due < now - AHEAD_NS)
 			due = now - AHEAD_NS;
 		if (due > now)

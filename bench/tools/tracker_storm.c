@@ -35,7 +35,7 @@ struct storm {
 	const char *address, *target;
 	uint16_t port;
 	unsigned int nodes, interval_ms, failed;
-	double *ms; /* of each answer */
+	double *ms; /* time of each answer */
 	size_t n, cap;
 	uint64_t granted;
 	int64_t begun;
@@ -43,7 +43,7 @@ struct storm {
 
 struct node {
 	struct storm *storm;
-	unsigned int number, calls, at; /* at: the piece it wants next */
+	unsigned int number, calls, at; /* at: piece that it wants next */
 	struct evhttp_connection *conn;
 	struct event *timer;
 	int64_t sent;
@@ -65,7 +65,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* Keep what was granted for the next report. */
+/* Keep the granted pieces for the next report. */
 static void take_grants(struct node *n, struct evbuffer *body)
 {
 	size_t len = evbuffer_get_length(body);
