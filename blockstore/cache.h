@@ -1,32 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Internals of the block cache; private to cache*.c and its tests. Files on disk:
+ * Inside of the block cache; private to cache*.c and its tests.  Files on disk:
  * docs/formats/cache.md.
  *
- *   cache.c       what callers see: read, put, pin, locate, collect
- *
+ *   cache.c        what callers see: read, put, pin, locate, collect
  *   cache_open.c   open, recover, close
- *
  *   cache_table.c  digest -> entry, in memory
- *
  *   cache_space.c  segment files and their free pages
- *
  *   cache_log.c    the index file
- *
- *   cache_evict.c  choice of blocks to evict
- *
- *   cache_watch.c  errors of write-back, and the end of mounts
- *
- *   cache_mounts.c blocks that mounts read directly, and must stay
- *
+ *   cache_evict.c  whom to drop
+ *   cache_watch.c  errors of write-back, and when mounts are gone
+ *   cache_mounts.c what mounts read directly, and must stay
  *   cache_scrub.c  bits that flip on the disk
+ *   cache_kernel.c mounts of whose files the names are lost
+ *   cache_freeze.c segments that something unknown reads
  *
- *   cache_kernel.c mounts whose files were deleted
- *
- *   cache_freeze.c segments with unknown readers
- *
- * Locks, in this order: `mounts_lock`, `space`, then one shard's. A hit takes only its shard's
- * lock, twice and briefly; no lock is held over a read or write of block data.
+ * Locks, in this order: `mounts_lock`, `space`, then one shard's.  A hit takes only its
+ * shard's lock, twice and briefly; neither is held over a read or write of
+ * block data.
  */
 #ifndef BOOTSEER_BLOCKSTORE_CACHE_H
 #define BOOTSEER_BLOCKSTORE_CACHE_H

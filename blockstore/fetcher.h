@@ -1,34 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Internals of fetching; private to device.c and fetcher*.c.
+ * Inside of fetching; private to device.c and fetcher*.c.
  *
- *   device.c          reads: copies from the cache, and pieces for missing blocks
- *
+ *   device.c            reads: what the cache has, and pieces of what it lacks
  *   device_fetch.c      prefetching lists of blocks
- *
  *   device_places.c     the blocks of a map in the order of their packs
- *
  *   device_stream.c     sequential readers, and reading ahead of them
- *
- *   fetcher.c        threads, queues, deadlines
- *
+ *   fetcher.c           threads, queues, deadlines
  *   fetcher_detour.c    flights that leave a device whose registry hangs
- *
- *   fetcher_flight.c    blocks being fetched, and their waiters
- *
+ *   fetcher_flight.c    blocks under way, and who waits for them
  *   fetcher_pace.c      which transfers give way to which
- *
- *   fetcher_share.c     which device gets a free thread
- *
+ *   fetcher_share.c     whose turn it is to have a thread
  *   fetcher_transfer.c  one request to a source: its range, and its bytes
  *
- * A *flight* is a block that is waited for or being fetched. There is one for each digest,
- * however many devices and readers want it; only when the device that fetches it hangs, others
- * fetch it too. A *piece* is one wait for one flight, a *pending* is a reader with its pieces. A
- * *transfer* fetches the flights of one contiguous range of a pack.
+ * A *flight* is one block that somebody waits for or that is being fetched:
+ * one for each digest, however many devices and readers want it, unless the device
+ * that fetches it hangs, and others take theirs.  A *piece* is
+ * one wait for one flight, a *pending* one reader with its pieces.  A *transfer*
+ * fetches the flights of one contiguous range of a pack.
  *
- * One lock, fetcher.lock, guards all of it. It is not held over reads, copies, cache_put() or
- * callbacks; the locks of the cache may be taken while it is held.
+ * One lock, fetcher.lock, guards all of it.  It is not held over reads, copies,
+ * cache_put() or callbacks; the locks of the cache may be taken below it.
  */
 #ifndef BOOTSEER_BLOCKSTORE_FETCHER_H
 #define BOOTSEER_BLOCKSTORE_FETCHER_H
@@ -73,17 +65,14 @@ struct pending {
 	struct device_read *read; /* NULL: a device_fetch_list() */
 	TAILQ_ENTRY(pending) by_deadline;
 	int64_t deadline_ns;
-	/* its deadline has passed, and it is not in by_deadline */
-	bool has_expired;
+	bool has_expired; /* and is off that list */
 	size_t n_left;    /* pieces not done */
 	size_t n_copying; /* pieces whose bytes are being copied right now */
 	int rc;           /* first failure */
 	struct error err;
 	pthread_cond_t progress; /* device_fetch_list(): a piece is done */
 	struct piece_list
-		/* pieces that are done and that the caller of device_fetch_list() has not
-		 * seen */
-		done;
+		done; /* pieces that are done and its caller has not seen */
 	size_t n_pieces;
 	struct block_wait pieces[];
 };
@@ -115,10 +104,8 @@ struct transfer {
 	struct fetcher *f;
 	struct device *dev; /* NULL: no transfer is running */
 	enum source_priority priority;
-	/* a reader waits for one of the flights not yet delivered */
-	atomic_bool is_awaited;
-	/* it is awaited and bytes are arriving: others give way */
-	atomic_bool is_moving;
+	atomic_bool is_awaited; /* a reader waits for a flight that is left */
+	atomic_bool is_moving;  /* and bytes are coming: others give way */
 	atomic_int_fast64_t moved_ns; /* when its bytes last arrived */
 	atomic_bool stop;             /* the rest is not wanted any more */
 	/* Measures of its speed over the last second; used by its own thread only. */
@@ -128,41 +115,35 @@ struct transfer {
 	bool is_judged;    /* its speed was judged before */
 	size_t n, next;    /* number of flights; the first one not delivered */
 	uint64_t unpacked; /* unpacked bytes of all its flights */
-	/* a reader has joined a flight of this bulk transfer */
-	bool joined;
-	bool cut; /* stopped here in favour of a reader */
+	bool joined;       /* a reader waits for a flight in a bulk transfer */
+	bool cut;          /* stopped here in favour of a reader */
 	struct flight *flights[TRANSFER_BLOCKS_MAX];
 	struct block blocks[TRANSFER_BLOCKS_MAX];
 };
 
 struct fetcher {
 	struct fetcher_config cfg;
-	pthread_mutex_t lock; /* protects all members below */
-	pthread_cond_t work;  /* a queue is no longer empty, or stop */
-	pthread_cond_t timer; /* the first deadline changed, or stop */
-	pthread_cond_t quiet; /* a device lost a read or a transfer */
-	/* no thread copies from a flight's data any more */
-	pthread_cond_t copied;
+	pthread_mutex_t lock;  /* protects all members below */
+	pthread_cond_t work;   /* a queue is no longer empty, or stop */
+	pthread_cond_t timer;  /* the first deadline changed, or stop */
+	pthread_cond_t quiet;  /* a device lost a read or a transfer */
+	pthread_cond_t copied; /* nobody copies from a flight's data any more */
 	bool stop;
 	unsigned int n_idle; /* threads that wait for work */
 	unsigned int n_bulk; /* transfers that no reader has requested */
 	unsigned int
-		/* limit of n_bulk: the other threads are for readers */
-		max_bulk;
-	uint64_t n_ranges;      /* range numbers given so far */
-	unsigned int n_awaited; /* transfers that readers wait for */
-	bool has_guests;        /* detour_watch() was called */
-	/* when share_look() and trimming are due; 0: not due */
-	int64_t look_ns, trim_ns;
+		max_bulk;  /* bound of n_bulk: other threads are for readers */
+	uint64_t n_ranges; /* range numbers given so far */
+	unsigned int n_awaited;   /* transfers that readers wait for */
+	bool has_guests;          /* detour_watch() was called */
+	int64_t look_ns, trim_ns; /* share_look(), trimming; 0: not due */
 	LIST_HEAD(, fetch_host) hosts;
 	struct flight_queue queue[PRIORITIES];
 	struct flight *buckets[FLIGHT_BUCKETS];
-	/* key of the hash that chooses a bucket */
-	struct hash_seed seed;
+	struct hash_seed seed;            /* of what chooses one */
 	TAILQ_HEAD(, pending) deadlines;  /* soonest first */
 	atomic_int_fast64_t last_read_ns; /* accessed without the lock */
-	/* Accessed without the lock: transfers to give way to, and the times until which
-	 * others give way. */
+	/* Without the lock: so many are given way to, and nobody gives way until. */
 	atomic_uint n_moving;
 	atomic_int_fast64_t moving_until, hot_until;
 	pthread_cond_t way;        /* n_moving became 0; used with the lock */
@@ -199,10 +180,8 @@ struct device {
 	unsigned int n_urgent;  /* transfers begun for readers */
 	unsigned int n_awaited; /* transfers that a reader waits for now */
 	unsigned int n_bulk;    /* transfers that no reader has requested */
-	/* until then it gets one thread for bulk, and others go first */
-	int64_t hangs_until;
-	/* `width` does not change before these times */
-	int64_t widen_ns, narrow_ns;
+	int64_t hangs_until; /* till then one place for bulk, others go first */
+	int64_t widen_ns, narrow_ns; /* `width` changes not before */
 	/* Accessed without the lock: parallel requests of a list; and whether blocks came
 	 * slowly, so that short requests are better. */
 	atomic_uint width;
@@ -210,8 +189,7 @@ struct device {
 	/* Recent speed of one bulk request in bytes per second; 0: not known. */
 	atomic_uint_fast64_t rate;
 	uint64_t fetches, fetched_bytes;
-	/* waiting readers; since when there is one; total time before */
-	unsigned int n_waits;
+	unsigned int n_waits; /* readers; since when there is one; and before */
 	int64_t waits_since_ns, waited_ns;
 	struct stream streams[STREAMS];
 	uint64_t stamp;
@@ -236,8 +214,7 @@ struct device {
 /* Count a failed read of the device. Without the lock; fetcher_flight.c. */
 void device_failed(struct device *dev, const struct error *err);
 
-/* All functions below are called with the lock; "Releases" says that it is released and
- * taken again inside. */
+/* All below: with the lock.  "Releases" says that it is let go in between. */
 
 /* Has the transfer, though it need not give way, brought nothing for so long that readers of
  * other devices should not wait for it? fetcher_flight.c. */
