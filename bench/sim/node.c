@@ -180,15 +180,6 @@ static void host_fail(void *arg, uint32_t piece, int rc)
 			(double)s->now / NS_PER_S, node, piece, rc);
 }
 
-static bool host_uplink_is_full(void *arg)
-{
-	struct sim *s;
-	uint32_t node;
-	const struct node *n = node_of(arg, &s, &node);
-
-	return slots_are_full(n->slots, s->now);
-}
-
 const struct swarm_host node_host = {
 	.ask = host_ask,
 	.cancel = host_cancel,
@@ -196,7 +187,6 @@ const struct swarm_host node_host = {
 	.lease = host_lease,
 	.quarantine = host_quarantine,
 	.fail = host_fail,
-	.uplink_is_full = host_uplink_is_full,
 };
 
 /* --------------------------------------------------------------------- its links --- */

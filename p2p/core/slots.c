@@ -277,15 +277,6 @@ static void usual_learn(struct slots *s, int64_t took)
 	s->is_learnt = true;
 }
 
-bool slots_are_full(const struct slots *s, int64_t now)
-{
-	bool has_overdue = false;
-
-	for (unsigned int i = 0; i < n_sending(s); i++)
-		has_overdue |= is_overdue(s, &s->sending[i], false, now);
-	return !has_overdue && !is_free(s, SOURCE_HOT, now);
-}
-
 int64_t slots_usual_ns(const struct slots *s)
 {
 	return s->usual_ns;

@@ -54,9 +54,6 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret);
 void slots_done(struct slots *s, const struct slot_request *r, int64_t now);
 /* The same, but it was not taken: its time says nothing. */
 void slots_failed(struct slots *s, const struct slot_request *r);
-/* Whether a request for what is hot would wait: not where a peer that does not read would lose its
- * slot to it. */
-bool slots_are_full(const struct slots *s, int64_t now);
 /* Time that an answer takes, smoothed. */
 int64_t slots_usual_ns(const struct slots *s);
 /* Forget what waits of a peer, or one request of it. */

@@ -106,9 +106,6 @@ struct swarm_host {
 	/* A piece that somebody waits for cannot be had now: every source
 	 * failed.  What is wanted of it is forgotten. */
 	void (*fail)(void *arg, uint32_t piece, int rc);
-	/* Whether uploads wait for this node's own link.  Asked of swarms that are
-	 * `is_unverified` alone. */
-	bool (*uplink_is_full)(void *arg);
 };
 
 struct swarm_config {
@@ -195,6 +192,8 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now);
  * otherwise. */
 void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 		int64_t now);
+/* A neighbour has all bytes of a piece that this node sent. */
+void swarm_sent(struct swarm *s, uint32_t piece);
 void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 		   enum swarm_refusal why, int64_t retry_ns, int64_t now);
 

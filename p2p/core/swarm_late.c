@@ -264,6 +264,9 @@ static void patience_measure(struct swarm *s, int64_t now)
 			       s->n_measured;
 	s->came_counted = s->came_bytes;
 	s->came_at = now;
+	rate = (uint64_t)((double)(s->sent_bytes - s->sent_counted) / seconds);
+	s->sent_rate = (3 * s->sent_rate + rate) / 4;
+	s->sent_counted = s->sent_bytes;
 }
 
 /* The clock of this node stood still: requests from before count as made so much later. */

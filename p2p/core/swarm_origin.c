@@ -18,6 +18,10 @@
 #define STUCK_MAX_NS (10 * NS_PER_S)
 #define ALONE_NS (30 * NS_PER_S)
 #define LEAVE_NS NS_PER_S
+/* A node reads no further unverified pieces while copies of so many pieces are owed to each
+ * neighbour, or of what it sends in this time, whichever is more. */
+#define BACKLOG_PIECES 3u
+#define BACKLOG_NS NS_PER_S
 
 struct origin_batch {
 	uint32_t pieces[SWARM_LEASE_MAX];
@@ -286,18 +290,71 @@ static void ask_or_read(struct swarm *s, const struct origin_batch *b,
 	read_batch(s, b, now);
 }
 
+/* Neighbours that an unverified piece has to be sent to. */
+static unsigned int n_receivers(const struct swarm *s)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++)
+		n += s->peers[i].is_joined &&
+		     s->peers[i].have < s->cfg.n_pieces;
+	return n;
+}
+
+/* An unverified piece is sent to all nodes by the one that reads it, so shares of the origin
+ * have to be as even as uplinks are: a node that has yet to send what it read leaves the next
+ * pieces to the others, as long as these bring some. */
+static uint64_t backlog_room(const struct swarm *s, int64_t now)
+{
+	bool is_hot = s->hot.here < s->hot.total;
+	int64_t brought = s->progress[is_hot ? 0 : 1];
+	uint64_t owed, most, n = s->cfg.is_unverified ? n_receivers(s) : 0;
+
+	if (is_hot && brought < s->hot.since)
+		brought = s->hot.since;
+	if (!n || now - brought >= LEAVE_NS)
+		return UINT64_MAX;
+	owed = s->unvouched_read * n;
+	owed = owed > s->unvouched_sent ? owed - s->unvouched_sent : 0;
+	most = s->sent_rate / 1000 * (uint64_t)(BACKLOG_NS / NS_PER_MS);
+	if (most < BACKLOG_PIECES * s->size * n)
+		most = BACKLOG_PIECES * s->size * n;
+	return most > owed ? (most - owed) / n : 0;
+}
+
+void origin_vouched(struct swarm *s, uint64_t bytes)
+{
+	uint64_t sent = bytes * n_receivers(s);
+
+	s->unvouched_read -=
+		bytes < s->unvouched_read ? bytes : s->unvouched_read;
+	s->unvouched_sent -=
+		sent < s->unvouched_sent ? sent : s->unvouched_sent;
+}
+
+void swarm_sent(struct swarm *s, uint32_t piece)
+{
+	if (!s->cfg.is_unverified || piece >= s->cfg.n_pieces)
+		return;
+	s->unvouched_sent += s->cfg.sizes[piece];
+	s->sent_bytes += s->cfg.sizes[piece];
+}
+
 /* How much the origin carries and whose turn it is, the tracker knows; without one
  * each node is careful for itself. */
-static uint64_t origin_budget(const struct swarm *s)
+static uint64_t origin_budget(const struct swarm *s, int64_t now)
 {
 	uint64_t credit = s->origin_rate / 1000 *
 			  (uint64_t)(s->lim.origin_ns / NS_PER_MS);
-	uint64_t used = s->origin_flying + s->leasing;
+	uint64_t used = s->origin_flying + s->leasing, most;
 
 	if (credit < s->lim.origin_min)
 		credit = s->lim.origin_min;
 	if (credit > s->lim.origin_max || s->has_tracker)
 		credit = s->lim.origin_max;
+	most = backlog_room(s, now);
+	if (credit > most)
+		credit = most;
 	return credit > used ? credit - used : 0;
 }
 
@@ -325,18 +382,6 @@ static bool hot_comes(const struct swarm *s, int64_t now)
 	       now - s->hot.since < ALONE_NS;
 }
 
-/* An unverified piece is sent to all nodes by the one that reads it, so shares of the origin
- * have to be as even as uplinks are: a node whose uplink is full leaves the next pieces to the
- * others, as long as these bring some.  The uplink may be full of another image's uploads, on
- * all nodes. */
-static bool leaves_origin(const struct swarm *s, int64_t now)
-{
-	int64_t brought = s->progress[s->hot.here < s->hot.total ? 0 : 1];
-
-	return s->cfg.is_unverified && now - brought < LEAVE_NS &&
-	       s->cfg.host->uplink_is_full(s->cfg.arg);
-}
-
 void origin_pump(struct swarm *s, int64_t now)
 {
 	struct origin_batch b;
@@ -350,10 +395,10 @@ void origin_pump(struct swarm *s, int64_t now)
 	}
 	/* A call is kept free for demand. */
 	if (s->is_paused || s->n_calls + 1 >= LEASE_CALLS_MAX ||
-	    now < s->lease_next || !origin_budget(s) || !some_flight_fits(s) ||
-	    leaves_origin(s, now))
+	    now < s->lease_next || !origin_budget(s, now) ||
+	    !some_flight_fits(s))
 		return;
-	b = (struct origin_batch){ .max = origin_budget(s) };
+	b = (struct origin_batch){ .max = origin_budget(s, now) };
 	gather_hot(s, &b, now);
 	if (b.n) {
 		ask_or_read(s, &b, SOURCE_HOT, now);

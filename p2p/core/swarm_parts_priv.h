@@ -94,6 +94,8 @@ void others_release(struct swarm *s, struct piece_flight *f);
 /* swarm_origin.c */
 void origin_pump(struct swarm *s, int64_t now);
 void origin_check(struct swarm *s, int64_t now);
+/* All that pieces of so many bytes, which were read here, are part of is whole. */
+void origin_vouched(struct swarm *s, uint64_t bytes);
 /* Read it besides, since what is under way of the demand is late. */
 void origin_hedge(struct swarm *s, const struct demand *d, int64_t now);
 void origin_moved(struct swarm *s, const struct piece_flight *f, int64_t now);

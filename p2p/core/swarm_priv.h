@@ -183,6 +183,11 @@ struct swarm {
 	unsigned int n_calls;
 	uint64_t leasing, origin_flying, origin_rate;
 	int64_t lease_next, origin_came, origin_answer_ns;
+	/* Stored bytes of unverified pieces that this node read from the origin, and bytes of the
+	 * copies that neighbours got of them from here: both without pieces of what is whole. */
+	uint64_t unvouched_read, unvouched_sent;
+	/* Bytes sent in all, and at the last measurement; bytes a second, smoothed. */
+	uint64_t sent_bytes, sent_counted, sent_rate;
 	int64_t looked; /* when what is offered was looked through last */
 
 	uint64_t members[SWARM_MEMBERS_MAX]; /* others */

@@ -122,13 +122,6 @@ static void host_fail(void *arg, uint32_t piece, int rc)
 	want_failed(i, piece, rc, &err);
 }
 
-static bool host_uplink_is_full(void *arg)
-{
-	const struct p2p_image *i = arg;
-
-	return slots_are_full(i->p->slots, clock_now_ns());
-}
-
 static const struct swarm_host host = {
 	.ask = neighbour_ask,
 	.cancel = neighbour_cancel,
@@ -136,7 +129,6 @@ static const struct swarm_host host = {
 	.lease = host_lease,
 	.quarantine = neighbour_quarantine,
 	.fail = host_fail,
-	.uplink_is_full = host_uplink_is_full,
 };
 
 /* --------------------------------------------------------------- clock --- */

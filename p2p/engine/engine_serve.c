@@ -313,6 +313,8 @@ void serve_sent(struct p2p *p, uint64_t tag)
 
 	if (u->l)
 		net_get_link(u->l->net, &at);
+	if (at.is_up)
+		swarm_sent(u->i->swarm, u->piece.piece);
 	upload_end(u, at.is_up);
 }
 

@@ -453,6 +453,7 @@ int leases_give(struct tracker *t, struct swarm_member *m,
 	if (rc < 0)
 		return rc;
 	count_asker(t, m, now);
+	window_begin(t, i, n_askers(i), c->want_bytes[0]);
 	g.share = share_of(&g);
 	if (now < m->wait_until && !c->n_demand) {
 		/* The origin said so to this one; others hear it themselves. */

@@ -84,6 +84,9 @@ struct tracker_image {
 	/* The origin's bytes a second; bytes that came since rate_since, for the next estimate. */
 	uint64_t rate, rate_bytes;
 	int64_t rate_since;
+	/* what the window is at least until the origin fails: some of the pieces that members
+	 * ask for, each of them */
+	uint64_t window_first;
 	bool is_steady;     /* the origin has failed: grow slowly */
 	bool is_short;      /* the last one that was looked at had no room */
 	int64_t ns_per_mib; /* that a holder needs, smoothed */
@@ -217,6 +220,9 @@ void leases_drop(struct tracker *t, struct tracker_image *i, uint32_t slot);
 
 /* tracker_window.c */
 void leases_expire(struct tracker *t, struct tracker_image *i, int64_t now);
+/* Until the origin fails, each of `askers` has room for pieces of so many bytes. */
+void window_begin(const struct tracker *t, struct tracker_image *i,
+		  uint32_t askers, uint32_t bytes);
 void leases_report(struct tracker *t, struct swarm_member *m,
 		   const struct tracker_call *c, int64_t now);
 

@@ -21,6 +21,8 @@
 #define NS_PER_MIB_MAX (60000 * MS)
 #define ORIGIN_WAIT_MAX (30000 * MS)
 #define CUT_TIMES 8
+#define PIECES_EACH \
+	2u /* one that is read, and one that is asked for meanwhile */
 
 /* Time that a holder needed for a MiB of all that it was to read by then. */
 static int64_t window_needed(const struct lease *l, int64_t until)
@@ -99,6 +101,8 @@ static uint64_t window_most(const struct tracker *t,
 	uint64_t least =
 		i->n_who == 1 ? WINDOW_ALONE : READERS_USUAL * SHARE_MIN / 2;
 
+	if (least < i->window_first)
+		least = i->window_first;
 	if (most < least)
 		most = least;
 	if (i->rate == 0 || most > t->cfg.flying_max)
@@ -121,6 +125,25 @@ static void window_grow(const struct tracker *t, struct tracker_image *i,
 	i->window += more;
 	if (i->window > most)
 		i->window = most;
+}
+
+void window_begin(const struct tracker *t, struct tracker_image *i,
+		  uint32_t askers, uint32_t bytes)
+{
+	uint64_t first;
+
+	/* Smaller pieces fit into the share of the window that a member has at least. */
+	if (bytes <= SHARE_MIN)
+		return;
+	if (askers > READERS_USUAL)
+		askers = READERS_USUAL;
+	first = PIECES_EACH * (uint64_t)askers * (bytes < MIB ? bytes : MIB);
+	if (first > t->cfg.flying_max)
+		first = t->cfg.flying_max;
+	if (i->window_first < first)
+		i->window_first = first;
+	if (!i->is_steady && i->window < i->window_first)
+		i->window = i->window_first;
 }
 
 /* Halve the window after a failure.  Reads that fail at the same time count as one failure; and

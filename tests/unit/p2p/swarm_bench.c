@@ -49,11 +49,6 @@ static void host_fail(void *arg, uint32_t piece, int rc)
 	b.n_failed++;
 }
 
-static bool host_uplink_is_full(void *arg)
-{
-	return b.is_uplink_full;
-}
-
 static const struct swarm_host host = {
 	.ask = host_ask,
 	.cancel = host_cancel,
@@ -61,7 +56,6 @@ static const struct swarm_host host = {
 	.lease = host_lease,
 	.quarantine = host_quarantine,
 	.fail = host_fail,
-	.uplink_is_full = host_uplink_is_full,
 };
 
 static bool is_unverified;

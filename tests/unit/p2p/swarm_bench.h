@@ -31,7 +31,6 @@ struct bench {
 	uint32_t failed;
 	int failed_rc, n_failed;
 	int64_t quarantine_ns;
-	bool is_uplink_full;
 };
 
 /* Of the test that runs: each one has a process of its own. */

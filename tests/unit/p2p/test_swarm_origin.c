@@ -370,46 +370,84 @@ RULE(who_waits_hears_when_every_source_failed)
 #define RULE_UNVERIFIED(name) \
 	Test(swarm_origin, name, .init = begin_unverified, .fini = end)
 
-/* Somebody brings the swarm a piece that nobody had. */
-static void is_brought(uint32_t piece)
+/* Read all that was asked for with the last lease; so many pieces. */
+static size_t reads_what_it_asked_for(void)
 {
-	struct swarm_range r = { piece, 1 };
+	size_t n = b.n_wanted;
+	uint32_t pieces[SWARM_LEASE_MAX];
 
-	cr_assert_eq(swarm_peer_has(b.s, 0, r, b.now), 0);
+	memcpy(pieces, b.wanted, n * sizeof(*pieces));
+	answer(n, false, 0);
+	for (size_t i = 0; i < n; i++)
+		brings(SWARM_NONE, pieces[i]);
+	return n;
 }
 
-RULE_UNVERIFIED(a_node_whose_uplink_is_full_leaves_the_origin_to_others)
+/* Peer 0 has pieces that nobody had, one each 200 ms, for so many. */
+static void others_bring(uint32_t first, uint32_t n)
 {
-	joins(0, 0, 1);
-	b.is_uplink_full = true;
-	want(SOURCE_HOT, 1, 40);
-	for (uint32_t piece = 1; piece < 20; piece++) {
-		is_brought(piece);
+	for (uint32_t piece = first; piece < first + n; piece++) {
+		struct swarm_range r = { piece, 1 };
+
+		cr_assert_eq(swarm_peer_has(b.s, 0, r, b.now), 0);
 		pass(200 * MS);
 	}
+}
+
+/* The node reads until it leaves the origin to peer 0; the number of pieces that it read. */
+static size_t reads_until_it_leaves_the_origin(void)
+{
+	size_t n = 0;
+
+	joins(0, 0, 1);
+	joins(1, 0, 1);
+	want(SOURCE_HOT, 1, 98);
+	while (b.n_calls && n < 90) {
+		b.n_calls = 0;
+		n += reads_what_it_asked_for();
+		others_bring(98, 1);
+	}
+	return n;
+}
+
+/* Peers 0 and 1 lack what is read here, and each has to get it from here. */
+RULE_UNVERIFIED(
+	a_node_that_has_to_send_what_it_read_leaves_the_origin_to_others)
+{
+	size_t n = reads_until_it_leaves_the_origin();
+
+	cr_assert_gt(n, 2);
+	cr_assert_lt(n, 10, "it read %zu", n);
+	for (uint32_t piece = 90; piece < 95; piece++)
+		others_bring(piece, 1);
 	cr_expect_eq(b.n_calls, 0);
-	b.is_uplink_full = false;
+	for (size_t i = 0; i < 2 * n; i++)
+		swarm_sent(b.s, 1);
+	others_bring(95, 1);
+	cr_expect_eq(b.n_calls, 1);
+}
+
+RULE_UNVERIFIED(a_node_that_has_much_to_send_reads_what_nobody_brings)
+{
+	(void)reads_until_it_leaves_the_origin();
+	others_bring(90, 1);
+	pass(700 * MS);
+	cr_expect_eq(b.n_calls, 0);
 	pass(200 * MS);
 	cr_expect_eq(b.n_calls, 1);
 }
 
-RULE_UNVERIFIED(a_full_uplink_keeps_no_node_from_what_nobody_brings)
+RULE_UNVERIFIED(what_is_whole_is_no_longer_to_be_sent_from_here_alone)
 {
-	joins(0, 0, 1);
-	b.is_uplink_full = true;
-	want(SOURCE_HOT, 1, 40);
-	pass(900 * MS);
-	cr_expect_eq(b.n_calls, 0);
-	pass(200 * MS);
+	(void)reads_until_it_leaves_the_origin();
+	swarm_vouch(b.s, (struct swarm_range){ 0, PIECES });
+	others_bring(90, 1);
 	cr_expect_eq(b.n_calls, 1);
 }
 
-RULE(a_full_uplink_is_no_matter_where_all_pass_pieces_on)
+RULE(what_was_not_sent_is_no_matter_where_all_pass_pieces_on)
 {
-	joins(0, 0, 1);
-	b.is_uplink_full = true;
-	want(SOURCE_HOT, 1, 40);
-	cr_expect_eq(b.n_calls, 1);
+	cr_expect_geq(reads_until_it_leaves_the_origin(), 90);
 }
 
 /* Peer 0, which alone has piece 0, refuses it for so long. */
