@@ -392,7 +392,7 @@ void node_config_fini(struct node_config *c)
 	free(c->p2p_key_file);
 }
 
-/* Is `path` an entry of the folder? */
+/* Is `path` an entry directly in `folder`? */
 static bool is_in(const char *path, const char *folder)
 {
 	size_t len = strlen(folder);
@@ -438,7 +438,8 @@ static int check_index(const struct node_config *c, struct error *err)
 	return rc;
 }
 
-/* Only this machine's containerd has the key, so nobody else has to reach it. */
+/* The mirror's key is known to this machine's containerd alone, so --mirror has to be an
+ * address of this machine. */
 static int check_mirror(const char *at, struct error *err)
 {
 	AUTO_FREE char *url = NULL;
@@ -485,7 +486,7 @@ int node_config_check(const struct node_config *c, struct error *err)
 	rc = fs_check_parent(c->root, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "--root");
-	/* ROOT is made first. */
+	/* No check of ROOT's parent folder is needed here: ROOT is created before RUN. */
 	rc = is_in(c->run, c->root) ? 0 : fs_check_parent(c->run, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "--run");

@@ -9,44 +9,62 @@
 
 struct node_config {
 	char *root, *run;
-	char *datapath;            /* "auto" or a kind's name */
-	uint64_t cache_quota;      /* bytes */
-	char *cache_min_free;      /* node_config_min_free() */
+	char *datapath;       /* "auto" or a kind's name */
+	uint64_t cache_quota; /* bytes */
+	/* percent or "auto"; node_config_min_free() reads it */
+	char *cache_min_free;
 	uint64_t fetch_window_max; /* bytes */
-	int64_t read_timeout;      /* ns; of a reader that waits for a block */
-	int64_t stall_timeout;     /* ns; of the registry */
-	int64_t prepare_timeout;   /* ns */
+	int64_t read_timeout;      /* ns that a reader waits for a block */
+	int64_t stall_timeout;     /* ns in which a registry must send bytes */
+	int64_t prepare_timeout;   /* ns that preparing an image may take */
 	char *prefetch;            /* "off", "hot", "all" */
-	char *wait;                /* wait_policy_parse() */
-	uint64_t cold_rate;        /* bytes a second; 0 no limit */
-	char *record;              /* recording_policy_parse() */
+	/* how long a start waits for its prefetch; wait_policy_parse() */
+	char *wait;
+	/* bytes a second of a prefetch of the rest; 0: no limit */
+	uint64_t cold_rate;
+	/* until when starts are recorded; recording_policy_parse() */
+	char *record;
 	char *service, *service_token_file, *service_ca_file;
-	char *trust_revoked_file; /* NULL: none */
+	char *trust_revoked_file; /* file of revoked keys; NULL: none */
 	char *trace_oci;          /* "no", "read", "push" */
-	char *node_name;          /* NULL: the machine's */
-	char *p2p_listen;         /* "address:port"; NULL: no peers */
-	char *p2p_advertise;      /* NULL: what is listened on */
-	char **p2p_trackers;      /* URLs; see node_config_complete() */
-	char *p2p_security;       /* "tls", "signed", "open" */
-	char *p2p_tls;            /* folder of these, node_config_complete() */
+	/* this node's name; NULL: the machine's host name */
+	char *node_name;
+	char *p2p_listen; /* "address:port"; NULL: no peers */
+	/* address that peers connect to; NULL: that of p2p_listen */
+	char *p2p_advertise;
+	/* URLs; node_config_complete() has a default */
+	char **p2p_trackers;
+	char *p2p_security; /* "tls", "signed", "open" */
+	/* folder with the CA, certificate and key files; node_config_complete() names them */
+	char *p2p_tls;
 	char *p2p_ca_file, *p2p_cert_file, *p2p_key_file;
-	char *p2p_rights;  /* "cluster" or a file of keys; NULL: not said */
+	/* "cluster" or a file of capability keys; NULL: the option is not given */
+	char *p2p_rights;
 	char *p2p_rdma;    /* yes, no or a device: node_config_rdma() */
 	char *location;    /* node_location_parse() */
 	uint64_t p2p_rate; /* bytes a second, each way; 0 no limit */
-	char *metrics;     /* "address:port"; NULL is none */
-	char *mirror;      /* the same */
-	char **trust;      /* rules; policy_parse() */
-	char **index;      /* rules; policy_parse_index() */
+	/* "address:port" of the Prometheus figures; NULL: not served */
+	char *metrics;
+	/* "address:port" of containerd's registry mirror; NULL: not served */
+	char *mirror;
+	/* rules which artifacts are trusted; policy_parse() */
+	char **trust;
+	/* rules which indexes of the service are used; policy_parse_index() */
+	char **index;
 	char *trust_keys;  /* file or folder of public keys */
 	char **env_stores; /* URLs whose environments are mounted */
-	uint64_t env_write_max; /* bytes written to one that is mounted */
+	/* bytes that may be written into one mounted environment */
+	uint64_t env_write_max;
 	char *auth_file, *ca_file;
-	char *login_key;            /* file; "" keeps no login of a pod */
-	char *credential_providers; /* "CONFIG:BINDIR"; NULL: none */
-	char *hosts_dir;            /* "DIR:DIR"; "" is none */
-	char *containerd_root;      /* "" is none */
-	char **plain_http;          /* "host:port": node_config_is_plain() */
+	/* file of the key to pods' logins; "": logins are not kept */
+	char *login_key;
+	/* of the kubelet, "CONFIG:BINDIR"; NULL: none */
+	char *credential_providers;
+	/* containerd's hosts.toml folders, "DIR:DIR"; "": none */
+	char *hosts_dir;
+	/* folder of containerd's content store; "": none */
+	char *containerd_root;
+	char **plain_http; /* "host:port": node_config_is_plain() */
 	char *log_level;
 	bool hold;
 	bool list_metrics;
@@ -55,16 +73,16 @@ struct node_config {
 
 extern const struct option_program node_program;
 
-/* Fill in what follows from options: with --p2p-listen and no --p2p-tracker the tracker
- * is --service, with its token and its authority; and the files of --p2p-tls.  To be
- * called once, before the check.  -ENOMEM. */
+/* Fill in the defaults that depend on other options.  With --p2p-listen and no --p2p-tracker,
+ * --service is the tracker, with its token and its CA; --p2p-tls names the CA, certificate and
+ * key files.  Call it once, before the check.  -ENOMEM. */
 int node_config_complete(struct node_config *c, struct error *err) MUST_CHECK;
 void node_config_fini(struct node_config *c);
 
-/* Check what no option alone can know. -EINVAL. */
+/* Check the options that depend on each other. -EINVAL. */
 int node_config_check(const struct node_config *c,
 		      struct error *err) MUST_CHECK;
-/* A part of that. */
+/* Check the options of peers; node_config_check() calls it. */
 int node_config_check_p2p(const struct node_config *c,
 			  struct error *err) MUST_CHECK;
 
@@ -73,21 +91,21 @@ int node_config_check_p2p(const struct node_config *c,
 int node_config_min_free(const struct node_config *c, unsigned int *ret,
 			 struct error *err) MUST_CHECK;
 
-/* May this http:// URL be told secrets, since --plain-http names its host and port? */
+/* May secrets be sent to this http:// URL, since --plain-http names its host and port? */
 bool node_config_is_plain(const struct node_config *c, const char *url);
 
-/* The keys of --p2p-rights; NULL: no capability is asked for.  Borrowed from `c`. */
+/* The keys of --p2p-rights; NULL: peers need no capability.  Borrowed from `c`. */
 const char *node_config_capability_keys(const struct node_config *c);
 
-/* Is RDMA wanted?  *ret_device is borrowed from `c`; NULL: any. */
+/* Is RDMA to be used?  *ret_device is borrowed from `c`; NULL: any device. */
 bool node_config_rdma(const struct node_config *c, const char **ret_device);
 
-/* A --location, cut in its parts, which point into `text`; NULL: not known. */
+/* A --location and its parts, which point into `text`; a part that is NULL is not given. */
 struct node_location {
 	char text[192]; /* three names of p2p, with '/' and NUL */
 	const char *rack, *zone, *region;
 };
-/* `text` may be NULL.  -EINVAL: it is too long, or has too many parts. */
+/* `text` may be NULL: no location.  -EINVAL: it is too long, or has too many parts. */
 int node_location_parse(const char *text, struct node_location *ret,
 			struct error *err) MUST_CHECK;
 

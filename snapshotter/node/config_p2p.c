@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The options of peers, and what they must have in common. */
+/* The options of peers, and the checks of how they fit together. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,8 @@ int node_config_complete(struct node_config *c, struct error *err)
 
 	if (rc < 0)
 		return rc;
-	/* A service behind a path of its own is no tracker. */
+	/* A service whose URL has a path is behind a proxy and serves no tracker, so there is
+	 * no default. */
 	if (!c->p2p_listen || (c->p2p_trackers && c->p2p_trackers[0]) ||
 	    !c->service || !url_is_http(c->service) ||
 	    !url_is_origin(c->service))
@@ -89,7 +90,7 @@ bool node_config_rdma(const struct node_config *c, const char **ret_device)
 	return is_on;
 }
 
-/* A misspelt yes or no is no name of a device. */
+/* Refuse a misspelt yes or no, which would be taken as the name of an RDMA device. */
 static int check_device(const char *device, struct error *err)
 {
 	static const char *const words[] = { "",      "yes", "no",  "true",
@@ -115,7 +116,7 @@ int node_location_parse(const char *text, struct node_location *ret,
 		return error_set(err, EINVAL, "--location '%s' is too long",
 				 text);
 	memcpy(ret->text, text ? text : "", text ? strlen(text) : 0);
-	/* From the end, where the rack is. */
+	/* Read from the end of the text: the rack is the last part. */
 	for (size_t i = 0; i < ARRAY_SIZE(parts) && (i == 0 || slash); i++) {
 		slash = strrchr(ret->text, '/');
 		*parts[i] = slash ? slash + 1 : ret->text;
@@ -162,8 +163,8 @@ static int check_trackers(const struct node_config *c, struct error *err)
 	return 0;
 }
 
-/* The key and the certificate are shown to --service and trackers too; an authority is
- * needed where other nodes are. */
+/* Check the files of --p2p-tls.  The key and the certificate also identify the node to
+ * --service and trackers; the CA file is needed only to check other nodes. */
 static int check_tls(const struct node_config *c, bool open, struct error *err)
 {
 	const char *const files[] = { c->p2p_cert_file, c->p2p_key_file,
@@ -183,7 +184,7 @@ static int check_tls(const struct node_config *c, bool open, struct error *err)
 	return 0;
 }
 
-/* Nothing of peers is believed to be meant when there are none. */
+/* Without peers (--p2p-listen) the other options of peers are errors. */
 int node_config_check_p2p(const struct node_config *c, struct error *err)
 {
 	bool open = strcmp(c->p2p_security, "open") == 0;
@@ -211,8 +212,8 @@ int node_config_check_p2p(const struct node_config *c, struct error *err)
 		return error_set(err, EINVAL,
 				 "--p2p-rdma is not encrypted: say "
 				 "--p2p-security signed, or do without");
-	/* A forgotten file must not open every image to every node: an operator says so, if
-	 * it is meant. */
+	/* A forgotten --p2p-rights must not open every image to every node: without TLS or with
+	 * open access the operator has to ask for it. */
 	if (!open && !c->p2p_rights)
 		return error_set(
 			err, EINVAL,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Room on the disk of --root for rooms below control, which has the account (control/disk.h). */
+/* Reservations on ROOT's disk for code that must not depend on control/disk.h, which accounts
+ * for them. */
 #ifndef BOOTSEER_NODE_DISK_ROOM_H
 #define BOOTSEER_NODE_DISK_ROOM_H
 
@@ -9,7 +10,8 @@
 
 struct disk;
 
-/* Bytes are set aside before they are written; settled once they are, or are not wanted. */
+/* Reserve bytes before they are written; settle them when they are written or not wanted any
+ * more. */
 struct disk_room {
 	struct disk *disk;
 	int (*reserve)(struct disk *d, uint64_t bytes, struct error *err);

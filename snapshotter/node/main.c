@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bootseerd: puts the parts together in the order in which they need each
- * other, runs the loop, and takes them apart.  (origin.c composes the sources.)
+ * bootseerd: puts its parts together in the order in which they depend on each other, runs the
+ * loop, and takes the parts down again.  (origin.c composes the sources.)
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,24 +54,27 @@
 #define WAITING_THREADS 64
 #define REMOTE_THREADS 32
 #define SCRAPES_MAX 64
-#define LANE_WAITING_MAX 64 /* calls that wait for one registry's turn */
-/* Remote threads of all registries that did not answer lately: the others are for
- * those that do. */
+#define LANE_WAITING_MAX 64 /* calls in the queue of one registry */
+/* Threads that calls to registries without a recent answer may use together; the rest is for
+ * registries that do answer. */
 #define STRANGE_MAX (REMOTE_THREADS / 2)
-/* At the end calls may still wait for a registry; everything that must last
- * is on disk at any moment, so they are not waited for longer than this. */
+/* Calls may still wait for a registry when bootseerd ends.  All durable state is on disk at any
+ * moment, so they are waited for no longer than this. */
 #define END_TIMEOUT_S 10
 
 struct node_daemon {
 	struct node node;
-	struct work resume; /* of prefetches */
+	struct work resume; /* resumes prefetches after a restart */
 	struct loop *loop;
 	struct pool *pools[CONTROL_KINDS];
-	struct lanes *lanes; /* by registry */
+	struct lanes *lanes; /* one lane for each registry */
 	struct control_server *server;
-	struct ready_server *ready;     /* what everybody may fill is apart */
-	struct control_server *metrics; /* of --metrics, with a thread of its */
-	struct pool *scrapes;           /* own: figures look at every block */
+	/* apart from `server`, since every process may flood it */
+	struct ready_server *ready;
+	/* serves --metrics, on threads of its own */
+	struct control_server *metrics;
+	/* threads of `metrics`, which visits every block */
+	struct pool *scrapes;
 	struct preheat *preheat;
 	struct holder_watch holder;
 	struct housekeeper *housekeeper;
@@ -116,7 +119,7 @@ static int open_fetcher(struct node *n, struct error *err)
 	return fetcher_new(&cfg, &n->fetcher, err);
 }
 
-/* The kind whose mounts the bootseerd before may have left in RUN. */
+/* The kind of data path whose mounts an earlier bootseerd may have left in RUN. */
 static const struct datapath_ops *kind_before(const char *path)
 {
 	AUTO_BUF name = BUF_INIT;
@@ -148,7 +151,7 @@ static const struct datapath_ops *choose_kind(const struct node_config *cfg,
 			return *k;
 		log_info("main", "datapath %s reason=\"%s\"", (*k)->name,
 			 why.msg);
-		/* A reason without room in the message is in the log. */
+		/* If the message has no room for the reason, the log still has it. */
 		if (buf_printf(&reasons, "%s: %s; ", (*k)->name, why.msg) < 0)
 			continue;
 	}
@@ -182,7 +185,8 @@ static int open_datapath(struct node *n, struct error *err)
 	return error_wrap(err, rc, "data path %s", kind->name);
 }
 
-/* Before anything in RUN is touched: what lies there may serve another root. */
+/* Lock RUN before anything in it is changed: another bootseerd, of another ROOT, may be using
+ * it. */
 static int lock_run(struct node *n, struct error *err)
 {
 	n->run_fd = open(n->cfg->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -200,9 +204,9 @@ static int lock_run(struct node *n, struct error *err)
 }
 
 /*
- * Images hold programs that give their owner's rights to whoever runs them, and
- * files that only their users may read: no user of this machine may come to them
- * by way of us, also where an earlier version left the folders open.
+ * Make the folders of ROOT and RUN closed to other users, also where an earlier version left
+ * them open.  Images hold set-uid programs and files that only their users may read, and no
+ * user of this machine may reach them through our folders.
  */
 static int make_folders(const struct node_config *cfg, struct error *err)
 {
@@ -289,7 +293,7 @@ static int open_mirror(struct node *n, struct error *err)
 	return mirror_open(&of, &n->mirror, err);
 }
 
-/* Prefetches and mounts open images by these. */
+/* The parts of the node with which prefetches and mounts open images. */
 static struct mounted_of mounted_parts(const struct node *n)
 {
 	return (struct mounted_of){ .cache = n->cache,
@@ -423,8 +427,8 @@ static int node_open(struct node *n, struct error *err)
 	return rc < 0 ? rc : open_mirror(n, err);
 }
 
-/* Leave mounts to a successor where somebody keeps their descriptors until then, else take down
- * those that need this process. */
+/* Leave the mounts to the next bootseerd if a holder or systemd keeps their descriptors; else
+ * unmount those that need this process. */
 static void close_mounts(struct node *n)
 {
 	bool keep;
@@ -652,7 +656,7 @@ static void run_resume(struct work *w)
 	image_swarms_resume(d->node.peers);
 }
 
-/* Block maps are read and hashed there, so nobody waits for it. */
+/* Prefetches are resumed on a thread that may wait, since block maps are read and hashed. */
 static int resume_prefetches(struct node_daemon *d, struct error *err)
 {
 	d->resume.run = run_resume;
@@ -661,7 +665,8 @@ static int resume_prefetches(struct node_daemon *d, struct error *err)
 	return 0;
 }
 
-/* Less than wanted is not nothing: it goes on, and `node doctor` tells. */
+/* Confine the process by the function `by`.  If only a part works, log that and go on; `node
+ * doctor` shows it too. */
 static void confine_process(int (*by)(struct error *))
 {
 	struct error err = ERROR_INIT;
@@ -671,7 +676,7 @@ static void confine_process(int (*by)(struct error *))
 			    err.msg);
 }
 
-/* Images start without them. */
+/* Restore mounted environments; images can start even if that fails. */
 static void environments_restore(struct node *n)
 {
 	struct error err = ERROR_INIT;
@@ -689,12 +694,12 @@ static int run_node(const struct node_config *cfg, struct error *err)
 				 .signals = { on_end, on_reload, &d } };
 	int rc;
 
-	/* SIGIO comes when somebody opens a file of the cache while the kernel
-	 * is asked about it: fs_is_in_use(). */
+	/* SIGIO comes when a process opens a file of the cache while fs_is_in_use() holds a
+	 * lease on it. */
 	(void)signal(SIGIO, SIG_IGN);
-	/* Logins are in its memory. */
+	/* Forbid core dumps: the process has logins in its memory. */
 	confine_process(process_forbid_core);
-	/* Threads take over what the first one has. */
+	/* Confine before threads start: they inherit it. */
 	confine_process(confine_node);
 	rc = node_open(&d.node, err);
 	if (rc == 0)
@@ -704,7 +709,7 @@ static int run_node(const struct node_config *cfg, struct error *err)
 	if (rc == 0)
 		rc = holder_watch_start(&d.holder, d.loop, &d.node, err);
 	if (rc == 0) {
-		/* Nothing is answered before every mount is there again. */
+		/* Answer calls only when every mount is restored. */
 		environments_restore(&d.node);
 		mounts_restore(d.node.mounts);
 		rc = start_serving(&d, err);
@@ -724,7 +729,8 @@ static int run_node(const struct node_config *cfg, struct error *err)
 	return rc;
 }
 
-/* Run ourselves without --hold, and keep what that one hands over. */
+/* Be the holder: run bootseerd without --hold as a child, and keep the descriptors that it
+ * hands over. */
 static int run_held(int argc, char **argv, struct error *err)
 {
 	char **args = calloc((size_t)argc + 1, sizeof(*args));
@@ -760,7 +766,7 @@ static int start(struct node_config *cfg, int argc, char **argv,
 	return cfg->hold ? run_held(argc, argv, err) : run_node(cfg, err);
 }
 
-/* Nothing of it goes without: it mounts, unpacks and opens /dev/fuse. */
+/* bootseerd needs root: it mounts, unpacks and opens /dev/fuse. */
 static int check_user(struct error *err)
 {
 	if (geteuid() == 0)
@@ -788,7 +794,7 @@ int main(int argc, char **argv)
 			  &err);
 	if (rc == 0)
 		rc = node_config_complete(&cfg, &err);
-	/* Also for --check-config. */
+	/* Also done for --check-config. */
 	if (rc == 0 && cfg.root && cfg.run)
 		rc = node_config_check(&cfg, &err);
 	if (rc == 0 && cfg.root && cfg.run && action != OPTION_ACTION_RUN)

@@ -5,7 +5,7 @@
 
 #include "common/clock.h"
 
-/* Asks admission.c about each artifact that the registry has for the image. */
+/* Judges each artifact that the registry has for the image by the rules of admission.c. */
 struct admit_judge {
 	struct artifact_judge judge;
 	const struct admit_request *request;
@@ -30,8 +30,8 @@ static int admit_judge_accept(struct artifact_judge *judge,
 	return admission_judge(j->request->admission, &q, store, evidence, err);
 }
 
-/* The registry has no artifact that may be used, for a->registry_rc: look for an index at
- * the service.  Where there is none either, the image's own may be made. */
+/* The registry has no usable artifact, for the reason a->registry_rc: look for an index at the
+ * service.  If the service has none either, the node may build one itself. */
 static int find_offer(const struct admit_request *r, struct admitted *a)
 {
 	const struct offer_query query = {

@@ -8,9 +8,9 @@
 
 struct control_call;
 
-/* Answer on RUN/ready.sock, which is for everybody: a process says that its container is
- * ready, and may say nothing else. One thread at a time. As control_server_config.answer(), as
- * the next. */
+/* Answer a request on RUN/ready.sock, which every process may open: it can only say that its
+ * container is ready.  One thread at a time.  Called as control_server_config.answer(), like
+ * node_answer(). */
 int node_ready(struct node *n, const struct control_call *call,
 	       struct buf *reply) MUST_CHECK;
 
@@ -18,7 +18,7 @@ int node_ready(struct node *n, const struct control_call *call,
 int node_answer(struct node *n, struct control_call *call,
 		struct buf *reply) MUST_CHECK;
 
-/* Prometheus text of everything. */
+/* All figures of the node as Prometheus text. */
 int node_metrics(struct node *n, struct buf *ret) MUST_CHECK;
 void node_metrics_list(FILE *out);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The disk is looked at now and then; in between, what is written counts as soon as
- * it is known to come.
+ * The account of ROOT's disk: its usage is measured now and then; in between, files that are
+ * going to be written count as soon as they are announced (reserved).
  */
 #include "snapshotter/node/control/disk.h"
 
@@ -23,19 +23,21 @@
 #include "snapshotter/node/control/kubelet.h"
 #include "snapshotter/node/images/images.h"
 
-#define BLOCK_BYTES 512u /* of stx_blocks */
-#define DEPTH_MAX 32u    /* folders below one another; ours are five */
+#define BLOCK_BYTES 512u /* unit of stx_blocks */
+#define DEPTH_MAX 32u    /* nesting of folders; ROOT has five levels */
 
 struct disk {
 	struct disk_of of;
-	pthread_mutex_t making_room; /* one at a time; taken before the other */
-	pthread_mutex_t lock;        /* protects the rest */
+	/* held by one thread that frees space; locked before `lock` */
+	pthread_mutex_t making_room;
+	pthread_mutex_t lock; /* protects the members below */
 	struct disk_usage usage;
-	uint64_t reserved;         /* by disk_reserve() */
-	uint64_t for_environments; /* a part of that */
+	uint64_t reserved; /* bytes set aside by disk_reserve() */
+	/* the part of `reserved` that is for environments */
+	uint64_t for_environments;
 };
 
-/* ---------------------------------------------------------------- looking --- */
+/* ----------------------------------------------------- --- measuring ROOT --- */
 
 static bool begins_with(const char *path, const char *with)
 {
@@ -65,26 +67,27 @@ static uint64_t *part_of(struct disk_usage *u, const char *path)
 	return &u->other;
 }
 
-/* Without asking a server of files: what is mounted below ROOT may be our own, and nobody
- * serves it before this has been counted. */
+/* Get the type and blocks of a file without asking a file server: a mount below ROOT may be our
+ * own, and bootseerd does not serve it before this count ends. */
 static bool look_at(int dir, const char *name, struct statx *ret)
 {
-	/* An empty name is `dir` itself. */
+	/* With an empty name statx() looks at `dir` itself. */
 	return statx(dir, name,
 		     AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH |
 			     AT_STATX_DONT_SYNC,
 		     STATX_TYPE | STATX_BLOCKS, ret) == 0;
 }
 
-/* A folder whose entries are counted, and the path to it below ROOT. */
+/* A folder whose entries are being counted, and the length of its path below ROOT. */
 struct level {
 	DIR *dir;
-	size_t len; /* of `path` */
+	size_t len; /* bytes of walk.path that name this folder */
 };
 
 struct walk {
 	struct disk_usage *usage;
-	uint32_t major, minor; /* of ROOT: mounts below it are no part of it */
+	/* ROOT's device; mounts below ROOT have another and are not counted */
+	uint32_t major, minor;
 	char path[PATH_MAX];
 	struct level levels[DEPTH_MAX];
 	size_t depth;
@@ -98,7 +101,7 @@ static void count_file(const struct walk *w, const struct statx *st)
 		*part += st->stx_blocks * BLOCK_BYTES;
 }
 
-/* Go into the folder `fd`, which is at w->path; takes it. */
+/* Begin to count the folder `fd`, whose path is w->path; closes `fd` at the end. */
 static void enter_folder(struct walk *w, int fd)
 {
 	DIR *d = fd < 0 || w->depth == DEPTH_MAX ? NULL : fdopendir(fd);
@@ -162,7 +165,8 @@ uint64_t disk_sum(const struct disk_usage *u)
 	       u->environments + u->other;
 }
 
-/* Percent of the disk, without a kubelet that uses it, and more than what one wants. */
+/* Percent of the disk to keep free: the default without a kubelet, and the most that a
+ * kubelet's configuration can make of it. */
 #define MIN_FREE 5u
 #define MIN_FREE_MOST 90u
 
@@ -179,9 +183,9 @@ int disk_choose_min_free(const struct node_config *cfg, unsigned int *ret,
 	return 0;
 }
 
-/* ------------------------------------------------------------------ known --- */
+/* ------------------------------------------------ --- the current account --- */
 
-/* Lock held. */
+/* Tell the cache how many bytes of ROOT are not its own.  d->lock is held. */
 static void tell_cache(struct disk *d)
 {
 	cache_set_others(d->of.cache, disk_sum(&d->usage) + d->reserved);
@@ -193,7 +197,8 @@ void disk_refresh(struct disk *d)
 
 	disk_look(d->of.cfg->root, &now);
 	pthread_mutex_lock(&d->lock);
-	/* Bytes of folders that are being written are in `reserved`. */
+	/* Bytes of folders that are still being written are already in `reserved`, so do not
+	 * count them twice. */
 	if (d->reserved)
 		now.stages = 0;
 	d->usage = now;
@@ -239,13 +244,13 @@ void disk_close(struct disk *d)
 	free(d);
 }
 
-/* -------------------------------------------------------------------- room --- */
+/* --------------------------------------------------------- --- making room --- */
 
-/* Bytes that the disk and the quota lack when all that may go is gone; 0: there
- * is enough. */
+/* Bytes that are missing in the quota and on the disk even if everything removable goes; 0:
+ * there is enough. */
 struct shortage {
 	uint64_t of_quota, of_disk;
-	uint64_t evict; /* bytes of blocks that must go for it */
+	uint64_t evict; /* bytes of cache blocks that have to be evicted */
 };
 
 static struct shortage look_short(struct disk *d, uint64_t bytes)
@@ -390,7 +395,8 @@ int disk_reserve_environment(struct disk *d, uint64_t bytes, struct error *err)
 
 void disk_settle_environment(struct disk *d, uint64_t bytes)
 {
-	/* First, so that no moment counts the file in neither place. */
+	/* Count the file as usage before its reservation ends, so that it is never missing from
+	 * both. */
 	disk_refresh(d);
 	pthread_mutex_lock(&d->lock);
 	d->reserved -= bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Usage of ROOT beside the blocks of the cache, which gives way to it: all of
- * ROOT together keeps to --cache-quota and --cache-min-free.
+ * Usage of ROOT beside the blocks of the cache.  The cache gets smaller as this usage grows, so
+ * that all of ROOT together keeps to --cache-quota and --cache-min-free.
  */
 #ifndef BOOTSEER_NODE_DISK_H
 #define BOOTSEER_NODE_DISK_H
@@ -15,26 +15,27 @@ struct cache;
 struct disk;
 struct gc;
 
-/* Bytes on the disk, by what they are of. */
+/* Bytes on ROOT's disk, by purpose. */
 struct disk_usage {
-	uint64_t images; /* their metadata, block maps, states */
-	uint64_t stages; /* images that are being fetched, or go */
+	uint64_t images; /* metadata, block maps and states of images */
+	uint64_t stages; /* images that are being fetched or removed */
 	uint64_t traces; /* recordings, kept or to be sent */
-	uint64_t peers;  /* blocks kept to be passed on */
-	uint64_t index;  /* of the cache */
+	uint64_t peers;  /* compressed blocks that are kept for peers */
+	uint64_t index;  /* the cache's index */
 	uint64_t mounts; /* files of complete mounts */
-	uint64_t
-		environments; /* what may be written into those that are mounted */
+	/* room of the file systems that take writes into mounted environments */
+	uint64_t environments;
 	uint64_t other;
 };
 
-/* Measure what is below `root` now. Unreadable files, mounts and folders more
- * than 32 deep count as nothing. Waits for no server of a file system. */
+/* Measure the usage below `root` now. Unreadable files, mounts and folders more than 32 levels
+ * deep count as nothing. Never waits for a file server. */
 void disk_look(const char *root, struct disk_usage *ret);
-/* Without files of complete mounts, which the cache counts itself, as they come. */
+/* Sum of the parts without `mounts`: the cache itself counts files of complete mounts as they
+ * are made. */
 uint64_t disk_sum(const struct disk_usage *u);
 
-/* Decide what --cache-min-free is: once, when ROOT is there. */
+/* Find the value of --cache-min-free, which may be "auto": called once, after ROOT was created. */
 int disk_choose_min_free(const struct node_config *cfg, unsigned int *ret,
 			 struct error *err) MUST_CHECK;
 
@@ -45,33 +46,33 @@ struct disk_of {
 	struct cache *cache;
 	const struct gc *gc;
 };
-/* Looks at ROOT, and has the cache keep to what is left. */
+/* Measure ROOT, and limit the cache to what is left. */
 int disk_open(const struct disk_of *of, struct disk **ret,
 	      struct error *err) MUST_CHECK;
 void disk_close(struct disk *d); /* NULL is allowed */
 
-/* Look again.  Any thread, as all below. */
+/* Measure ROOT again.  Any thread, as all functions below. */
 void disk_refresh(struct disk *d);
 void disk_get(struct disk *d, struct disk_usage *ret);
 
-/* Blocks that no mount needs go until --cache-min-free of the disk is free, whoever took
- * it, and --cache-quota is kept to. */
+/* Evict blocks that no mount needs until --cache-min-free of the disk is free and --cache-quota
+ * is kept, no matter whose files filled the disk. */
 void disk_give_way(struct disk *d);
 
 /*
- * Set `bytes` aside for files that are about to be written.  Unused images go for it,
- * least recently used first, then blocks of the cache that no mount needs.  -ENOSPC:
- * what is in use leaves no room.
+ * Set `bytes` aside for files that are about to be written.  Unused images are removed for it,
+ * least recently used first, then blocks of the cache that no mount needs.
+ * -ENOSPC: the images and blocks in use leave no room.
  */
 int disk_reserve(struct disk *d, uint64_t bytes, struct error *err) MUST_CHECK;
-/* They are written (`path` is the folder that has them), or will not be (NULL). */
+/* End a reservation: the files were written into the folder `path`, or (NULL) will not be. */
 void disk_settle(struct disk *d, uint64_t bytes, const char *path);
 
-/* Set `bytes` aside for what is written into one environment.  All environments together
- * take half of --cache-quota at most, so that images have the other half: else -EDQUOT. */
+/* Set `bytes` aside for writes into one environment.  All environments together take half of
+ * --cache-quota at most, so that images have the other half: else -EDQUOT. */
 int disk_reserve_environment(struct disk *d, uint64_t bytes,
 			     struct error *err) MUST_CHECK;
-/* The file that takes it is there, or will not be. */
+/* End the reservation: the environment's file has been written, or will not be. */
 void disk_settle_environment(struct disk *d, uint64_t bytes);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checks for what bootseerd lacks, and how to get it. Checks that need no
- * rights are made by the command line (cli/doctor_host.c). */
+/* Checks for what bootseerd lacks, with advice how to get it. Checks that need no privileges
+ * are made by the command line (cli/doctor_host.c). */
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -66,7 +66,7 @@ static void check_datapaths(struct node *n, json_t *list)
 		fd_keeper_is_durable(n->keeper) ? "survive" : "do not survive");
 }
 
-/* Mending what it can is part of the question. */
+/* Can images be mounted?  The data path's check also repairs what it can. */
 static void check_mounting(struct node *n, json_t *list)
 {
 	struct error err = ERROR_INIT;
@@ -78,8 +78,8 @@ static void check_mounting(struct node *n, json_t *list)
 		"%s", rc == 0 ? "images can be mounted" : err.msg);
 }
 
-/* Check which calls the kernel would still take from an attacker in this
- * process. */
+/* Check which privileged calls the kernel would still accept from this process if an attacker
+ * had taken it over. */
 static void check_confined(json_t *list)
 {
 	struct error err = ERROR_INIT;
@@ -100,7 +100,8 @@ static void check_confined(json_t *list)
 		c.has_filter ? "seccomp filter" : "no seccomp filter");
 }
 
-/* Check the parser's process; whoever else has its uid may stop it. */
+/* Check that the parser process is confined and has a uid of its own: any other process with
+ * that uid could stop it. */
 static void check_parser(struct node *n, json_t *list)
 {
 	struct error err = ERROR_INIT;
@@ -177,8 +178,8 @@ static void check_environments(struct node *n, json_t *list)
 		"%s", rc == 0 ? "can be mounted and written to" : err.msg);
 }
 
-/* A cache that fills the disk until the kubelet acts has pods evicted: images that are
- * removed give no block back. */
+/* Check that the kubelet wants less free disk than the cache leaves.  If not, a full cache
+ * makes the kubelet remove images, which frees no block of the cache, and then evict pods. */
 static void check_kubelet(struct node *n, json_t *list)
 {
 	unsigned int wanted = kubelet_wants_free(n->cfg->root);
@@ -259,13 +260,14 @@ static const char *trouble_text(const json_t *trouble, const char *key)
 	return json_string_value(json_object_get(trouble, key));
 }
 
-/* Its seconds are those that are left. */
+/* Are the trouble's seconds the time until the registry is asked again, not the time since it
+ * failed? */
 static bool trouble_is_until(const json_t *trouble)
 {
 	return strcmp(trouble_text(trouble, "state"), "not asked") == 0;
 }
 
-/* Reads of containers wait, or fail. */
+/* Check that no registry has trouble: reads of containers wait for it, or fail. */
 static void check_registries(struct node *n, json_t *list)
 {
 	AUTO_JSON *troubles = node_registries(n->origins);
@@ -317,7 +319,7 @@ static void add_hosts_fault(void *list, enum oci_hosts_fault fault,
 		   "%s: %s%s", file, faults[fault].text, why);
 }
 
-/* Hosts may have changed since the last pull. */
+/* Check the hosts.toml folders, which may have changed since the last pull. */
 static void check_hosts(struct node *n, json_t *list)
 {
 	const struct oci_config cfg = {
@@ -339,7 +341,7 @@ static void check_registry(struct node *n, json_t *list, const char *registry,
 	struct oci_ref ref = { .host = NULL };
 	int rc;
 
-	/* A host alone: any repository there will do to hear an answer. */
+	/* For a host without a repository, any repository name will do to get an answer. */
 	if (asprintf(&text, "%s%s", registry,
 		     strchr(registry, '/') ? "" : "/bootseer/doctor") < 0)
 		text = NULL;
@@ -354,7 +356,7 @@ static void check_registry(struct node *n, json_t *list, const char *registry,
 	if (rc == 0)
 		rc = oci_get_manifest(lease->store, ref.tag, &m, &err);
 	rc = remote_call_why(call, registry, rc, &err);
-	/* "No such repository" is an answer too. */
+	/* -ENOENT ("no such repository") shows too that the registry answers. */
 	doctor_add(
 		list, "registry", rc == 0 || rc == -ENOENT, DOCTOR_NEEDED,
 		"check name, network, --ca-file, --auth-file, and --plain-http "
@@ -377,7 +379,8 @@ static void add_tracker(void *list, const char *url, const char *why)
 		*why ? "" : " answers, and takes calls of this node");
 }
 
-/* An image has two swarms; the refusal that counts is that of its blocks. */
+/* An image has two swarms, one of blocks and one of metadata; report a refusal of the blocks'
+ * swarm only. */
 static void add_refusal(void *list, const struct p2p_image_info *i)
 {
 	if (*i->refusal && !i->is_metadata)
@@ -389,10 +392,11 @@ static void add_refusal(void *list, const struct p2p_image_info *i)
 			"none was given for %s: %s", i->label, i->refusal);
 }
 
-/* Others, as far as trackers tell of them now. */
+/* Counts of the other nodes that trackers name now. */
 struct others {
 	unsigned int linked, failed[P2P_FAULTS], all_failed;
-	char last[P2P_FAULTS][ERROR_MSG_MAX]; /* which, and why */
+	/* for each fault: the last node that has it, and why */
+	char last[P2P_FAULTS][ERROR_MSG_MAX];
 };
 
 static void look_peer(void *arg, const struct p2p_peer_info *i)
@@ -408,7 +412,8 @@ static void look_peer(void *arg, const struct p2p_peer_info *i)
 		       i->node, i->addr, i->why);
 }
 
-/* Where none can be linked to, this node reads the registry as if it were alone. */
+/* Check that peers can be reached: a node that reaches none reads the registry as if it were
+ * alone. */
 static void check_links(struct node *n, json_t *list)
 {
 	static const struct {
@@ -478,7 +483,8 @@ static void check_key(struct node *n, json_t *list)
 		   cure ? cure : "chmod 600", "%s", err.msg);
 }
 
-/* Check what makes others believe this node, and where they reach it. */
+/* Check this node's certificate, by which other nodes trust it, and the address where they
+ * reach it. */
 static void check_peers(struct node *n, json_t *list)
 {
 	struct error err = ERROR_INIT;

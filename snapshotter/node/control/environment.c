@@ -23,10 +23,11 @@
 #include "snapshotter/node/starts/starts.h"
 
 #define USER_PREFIX "environment:"
-#define OVERLAYS_MAX 64 /* of one mount */
+#define OVERLAYS_MAX 64 /* overlays in one mounted environment */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_MAX 64
-/* A caller that asked for a mount has joined it to its targets long before. */
+/* Seconds after which a mounted environment without an overlay is removed: a caller that asked
+ * for the mount has made its overlays long before. */
 #define GRACE_S 300
 
 void environment_mount_fini(struct environment_mount *m)
@@ -36,7 +37,7 @@ void environment_mount_fini(struct environment_mount *m)
 	*m = (struct environment_mount){ .path = NULL };
 }
 
-/* ----------------------------------------------------------------- the question --- */
+/* ---------------------------------------------------------------- --- the query --- */
 
 static size_t url_len(const char *url)
 {
@@ -73,7 +74,7 @@ static int check_query(const struct environments *envs,
 	return 0;
 }
 
-/* Where its blobs are, as origins call it; both are the caller's. */
+/* Name the snapshot's folder in its store as origins do; the caller frees both texts. */
 static int place_of(const struct environment_query *q, char **ret_store,
 		    char **ret_folder, struct error *err)
 {
@@ -86,9 +87,9 @@ static int place_of(const struct environment_query *q, char **ret_store,
 	return *ret_store && *ret_folder ? 0 : error_nomem(err);
 }
 
-/* ------------------------------------------------------------------- its files --- */
+/* ---------------------------------------------------- --- the snapshot's files --- */
 
-/* The key is what the caller asked for; the artifact says so itself. */
+/* Get the snapshot's manifest and check that it names the key that the caller asked for. */
 static int get_artifact(struct oci_store *store,
 			const struct environment_query *q, struct artifact *ret,
 			struct error *err)
@@ -103,7 +104,7 @@ static int get_artifact(struct oci_store *store,
 	return rc;
 }
 
-/* For people: its index in the store. */
+/* Text for messages: the URL of the snapshot's index in the store. */
 static char *label_of(const char *url, const struct digest *key)
 {
 	char hex[IMAGE_HEX_MAX];
@@ -178,8 +179,8 @@ static int fetch_environment(const struct environments *envs,
 	return rc;
 }
 
-/* A use of the snapshot's image.  The same artifact in two stores is two images: what
- * one store's credentials open is never found by way of another's. */
+/* Take a use of the snapshot's image.  The same artifact in two stores counts as two images, so
+ * that data read with one store's credentials is never given to a user of the other store. */
 static int find_image(const struct environments *envs,
 		      const struct environment_query *q, struct image **ret,
 		      struct error *err)
@@ -234,7 +235,7 @@ int environment_make_work(const char *work, struct error *err)
 	return fs_replace_file(boot, id.data, id.len, 0600, err);
 }
 
-/* Was it made since the machine was started? */
+/* Was the mount's folder made since the machine booted? */
 static bool is_of_this_boot(const char *work)
 {
 	AUTO_FREE char *path = fs_join(work, "boot");
@@ -247,9 +248,9 @@ static bool is_of_this_boot(const char *work)
 }
 
 /*
- * Has an overlay the folders, in whatever mount namespace?  The kernel marks them, and
- * with index=on refuses a second user: EBUSY.  A new overlay that it does make is
- * mounted nowhere and gone at once.
+ * Are the mount's folders in use by an overlay, in whatever mount namespace?  The kernel marks
+ * an overlay's folders, and with index=on it refuses a second user: EBUSY.  If the kernel does
+ * make this probe's overlay, it is mounted nowhere and removed at once.
  */
 static bool has_overlay(const char *none, const char *folder,
 			unsigned int number)
@@ -270,8 +271,8 @@ static bool has_overlay(const char *none, const char *folder,
 	    fsconfig(fd, FSCONFIG_SET_STRING, "workdir", inner.data, 0) < 0 ||
 	    fsconfig(fd, FSCONFIG_SET_STRING, "index", "on", 0) < 0)
 		return true;
-	/* The marks are looked at before anything is written, for which an upper file
-	 * system that somebody filled has no room. */
+	/* The kernel checks its marks before it writes anything.  ENOSPC comes after that
+	 * check, from an upper file system that is full, so the folders are free. */
 	return fsconfig(fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 &&
 	       errno != ENOSPC;
 }
@@ -290,7 +291,7 @@ static bool is_joined(const struct environments *envs, const char *name)
 	return false;
 }
 
-/* ---------------------------------------------------------------------- the users --- */
+/* ------------------------------------------------------------ --- users of images --- */
 
 char *environment_user(const char *name)
 {
@@ -299,7 +300,7 @@ char *environment_user(const char *name)
 	return asprintf(&user, USER_PREFIX "%s", name) < 0 ? NULL : user;
 }
 
-/* Tell of each image that the user has, until one fails. */
+/* Called for each image that the user has, until a call fails. */
 typedef int environment_image_fn(const struct environments *envs,
 				 struct image *i, const char *user,
 				 struct remote_call *call, bool *ret_was,
@@ -356,13 +357,13 @@ static int environment_release(const struct environments *envs, struct image *i,
 	return mounts_umount(envs->mounts, &r, ret_was, err);
 }
 
-/* ------------------------------------------------------------------ mount and end --- */
+/* ---------------------------------------------------------- --- mount and unmount --- */
 
 /*
- * The mount is a start: what a trace names is prefetched first, then the rest, so that the
- * store is soon needed no more, and what is read meanwhile is recorded.  Nobody says when
- * what runs in the environment is ready, so it lasts for the time of --record; and the caller,
- * who has yet to join the tree to its targets, is not kept waiting for the hot set.
+ * The mount of an environment is a start: the blocks that a trace names are prefetched first,
+ * then the rest, so that the store is soon not needed any more; reads meanwhile are recorded.
+ * Nobody says when the program in the environment is ready, so the start lasts for the time of
+ * --record.  The caller still has to make the overlays, so it does not wait for the hot set.
  */
 static int begin_start(const struct environments *envs, struct image *i,
 		       const char *user, struct remote_call *call,
@@ -385,7 +386,7 @@ static int begin_start(const struct environments *envs, struct image *i,
 	return 0;
 }
 
-/* Remove the folder of a mount that came to nothing. */
+/* Remove the folder of a mount that failed. */
 static void forget_work(const struct environments *envs, const char *name,
 			const char *work)
 {
@@ -408,14 +409,15 @@ static int mount_for(const struct environments *envs, struct image *i,
 
 	if (!user || !work || !ret->work || !ret->path)
 		return error_nomem(err);
-	/* The folder first: a user without one is forgotten at the next start. */
+	/* Make the folder first: a user without a folder is removed at the next start of
+	 * bootseerd. */
 	rc = environment_make_work(work, err);
 	if (rc == 0)
 		rc = environment_upper_make(envs, q->name, err);
 	if (rc == 0)
 		rc = mounts_mount(envs->mounts, &r, &ret->is_complete, err);
 	if (rc < 0) {
-		/* Not that of a mount that was made before. */
+		/* Keep the folder if it belongs to an earlier mount of the same name. */
 		if (rc != -EINPROGRESS &&
 		    each_image_of(envs, q->name, environment_count, NULL,
 				  &is_known, NULL) == 0 &&
@@ -423,7 +425,8 @@ static int mount_for(const struct environments *envs, struct image *i,
 			forget_work(envs, q->name, work);
 		return rc;
 	}
-	/* The kernel reads a complete one by itself: nothing is seen, nor missing. */
+	/* The kernel reads a complete mount by itself: bootseerd sees no reads, and no block is
+	 * missing. */
 	return ret->is_complete ? 0 : begin_start(envs, i, user, q->call, err);
 }
 
@@ -471,7 +474,8 @@ int environment_umount(const struct environments *envs, const char *name,
 	rc = each_image_of(envs, name, environment_release, call, ret_was, err);
 	if (rc == 0)
 		environment_upper_end(envs, name);
-	/* Last: without it, what is left of the mount is forgotten at a start. */
+	/* Remove the folder last: at the next start of bootseerd a name without a folder is
+	 * forgotten, with whatever is left of the mount. */
 	if (rc == 0)
 		rc = fs_remove_tree(work, err);
 	if (rc == 0)
@@ -479,9 +483,9 @@ int environment_umount(const struct environments *envs, const char *name,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* ----------------------------------------------------------------------- clean-up --- */
+/* --------------------------------------------------------- --- clean-up of mounts --- */
 
-/* Call `fn` with the name of each mount; -errno of reading the folder. */
+/* Called with the name of each mount; each_work() returns the -errno of reading the folder. */
 typedef void environment_name_fn(const struct environments *envs,
 				 const char *name, const char *work,
 				 int64_t now);
@@ -525,13 +529,13 @@ static void end_old_boot(const struct environments *envs, const char *name,
 			    work, err.msg);
 }
 
-/* A user whose folder is not there: it was on its way out. */
+/* Remove environment users whose folder is gone: their unmount was interrupted. */
 static int forget_strays_of(const struct environments *envs, struct image *i,
 			    struct error *err)
 {
 	int rc = 0;
 
-	/* Nobody else is here yet: no lock. */
+	/* bootseerd is starting, with no other thread yet: no lock. */
 	for (size_t k = i->state.users.n; rc == 0 && k-- > 0;) {
 		const char *user = i->state.users.v[k];
 		AUTO_FREE char *copy = NULL;

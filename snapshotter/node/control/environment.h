@@ -4,7 +4,7 @@
  * name, which is a user of the snapshot's image, and a folder ROOT/environments/NAME
  *
  *	boot   the boot of the machine that it was made in
- *	none   an empty folder, for looking whether an overlay has the others
+ *	none   an empty folder, lower layer of the probe whether an overlay is in use
  *	upper.ext4   a file system, mounted at RUN/environments/NAME, which has
  *	0/upper, 0/work, ...   of the overlay at each target; whoever mounts makes them
  *
@@ -37,23 +37,24 @@ struct environments {
 	struct images *images;
 	struct origins *origins;
 	struct parser *parser;
-	struct image_swarms *peers; /* or NULL */
-	struct keyed_lock *gate;    /* of work on one image */
+	struct image_swarms *peers; /* NULL: no peers */
+	struct keyed_lock *gate;    /* serialises work on one image */
 	struct mounts *mounts;
 	struct prefetches *prefetches;
 	struct starts *starts;
-	const atomic_bool *is_ending; /* the node ends */
+	const atomic_bool *is_ending; /* true: the node is ending */
 };
 
 struct environment_query {
 	const char *store;  /* URL, one of --env-store */
-	const char *folder; /* of the snapshot's blobs: 32 hex digits */
-	const char *
-		name; /* of the mount: 32 hex digits, whoever asks chose them */
-	struct digest key;      /* what it is of */
-	struct digest artifact; /* its bytes: digest of the manifest */
-	struct remote_call
-		*call; /* as of struct mount_request, but never NULL */
+	const char *folder; /* folder of the snapshot's blobs: 32 hex digits */
+	const char
+		*name; /* of the mount: 32 hex digits, chosen by the caller */
+	/* the environment's key, which the artifact must name */
+	struct digest key;
+	struct digest artifact; /* digest of the snapshot's manifest */
+	/* the call that waits, as in struct mount_request; never NULL */
+	struct remote_call *call;
 };
 
 struct environment_mount {
@@ -63,35 +64,36 @@ struct environment_mount {
 };
 void environment_mount_fini(struct environment_mount *m);
 
-/* Mount the snapshot's tree, for `name`, and begin a start of it, as a container's on an
+/* Mount the snapshot's tree for `name`, and begin a start on it, as for a container on an
  * image.  Idempotent.
- *   -EACCES      the store is none of --env-store
- *   -EINPROGRESS as mounts_mount()
- *   -EBADMSG     the snapshot is damaged, or of another key */
+ *     -EACCES      the store is none of --env-store
+ *     -EINPROGRESS as mounts_mount()
+ *     -EBADMSG     the snapshot is damaged, or is of another key */
 int environment_mount(const struct environments *envs,
 		      const struct environment_query *q,
 		      struct environment_mount *ret,
 		      struct error *err) MUST_CHECK;
 
-/* Files from which an environment is unpacked without a mount. */
+/* Files that a client reads to unpack an environment without a mount. */
 struct environment_files {
-	char *meta, *map; /* metadata image and block map, as they unpack to */
-	char *blocks;     /* takes what environment_read() reads */
+	/* metadata image and block map, which the unpacker reads */
+	char *meta, *map;
+	char *blocks; /* file into which environment_read() puts blocks */
 };
 void environment_files_fini(struct environment_files *f);
 
-/* Have the snapshot's metadata on the node, and its blocks on their way, for `name`, until
+/* Fetch the snapshot's metadata, and prefetch its blocks, for `name`, until
  * environment_umount().  Fails as environment_mount(). */
 int environment_open(const struct environments *envs,
 		     const struct environment_query *q,
 		     struct environment_files *ret,
 		     struct error *err) MUST_CHECK;
 
-/* A use of the image that the name has; -ENOENT: none. */
+/* Take a use of the image that the mount `name` has; -ENOENT: there is none. */
 int environment_image(const struct environments *envs, const char *name,
 		      struct image **ret, struct error *err) MUST_CHECK;
 
-/* Bytes of a snapshot's virtual device. */
+/* A range of bytes of a snapshot's virtual data device. */
 struct environment_range {
 	uint64_t off;
 	uint64_t len;
@@ -99,40 +101,40 @@ struct environment_range {
 #define ENVIRONMENT_READ_MAX (8u << 20)
 #define ENVIRONMENT_RANGES_MAX 1024u
 
-/* Put what all of these have, one behind the other, to the beginning of the blocks' file:
- * what is not on the node comes from peers first.  ENVIRONMENT_READ_MAX bytes at most.  One
- * call for a name at a time.  -ENOENT: nothing of that name is open; -EINPROGRESS as
- * node_prefetch_read(); or as a read. */
+/* Write the bytes of all ranges, one behind the other, to the beginning of the file `blocks`;
+ * blocks that are not on the node are fetched, from peers first.  ENVIRONMENT_READ_MAX bytes at
+ * most.  One call for a name at a time.  -ENOENT: no environment of that name is open;
+ * -EINPROGRESS as node_prefetch_read(); or as a read. */
 int environment_read(const struct environments *envs, const char *name,
 		     const struct environment_range *ranges, size_t n_ranges,
 		     struct remote_call *call, struct error *err) MUST_CHECK;
 
-/* Forget the mount, and remove what was written to it.  -EBUSY: an overlay has it
- * still; the housekeeper ends it later. */
+/* Unmount the environment, and remove what was written to it.  -EBUSY: an overlay still uses
+ * it; the housekeeper removes it later. */
 int environment_umount(const struct environments *envs, const char *name,
 		       struct remote_call *call, bool *ret_was,
 		       struct error *err) MUST_CHECK;
 
-/* At start, before mounts_restore(): forget mounts of an earlier boot, and make the
- * folder. */
+/* Called at start, before mounts_restore(): remove mounts of an earlier boot, and make the
+ * folder of environments. */
 int environments_open(const struct environments *envs,
 		      struct error *err) MUST_CHECK;
 
-/* End mounts that no overlay has any more: their namespaces are gone.  `now` is in
- * seconds since 1970. */
+/* Remove mounts that no overlay uses any more because their mount namespaces are gone.  `now`
+ * is in seconds since 1970. */
 void environments_collect(const struct environments *envs, int64_t now);
 
-/* Can there be a file system for what is written into one?  Makes a small one and
+/* Can this machine make a file system for writes into an environment?  Makes a small one and
  * removes it. */
 int environments_probe(const struct environments *envs,
 		       struct error *err) MUST_CHECK;
-/* Room of one that is mounted, in bytes. */
+/* Size and free bytes of the file system for writes of one mounted environment. */
 struct environment_room {
 	const char *name;
 	uint64_t all, left;
 };
 typedef void environment_room_fn(void *arg, const struct environment_room *r);
-/* Call `fn` with that of each. */
+/* Call `fn` for each mounted environment. */
 void environments_each_room(const struct environments *envs,
 			    environment_room_fn *fn, void *arg);
 

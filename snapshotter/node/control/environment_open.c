@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Environments that are unpacked: bootseerd brings the blocks as it does for a mount, and
- * whoever unpacks reads them through a file in the folder of the name.  A file of the disk
- * and no FUSE: a bootseerd that ends keeps no reader waiting.
+ * Environments that a client unpacks instead of mounting: bootseerd fetches the blocks as for a
+ * mount, and the client reads them through a file in the folder of the name.  The file is on
+ * disk, not on FUSE, so a reader never hangs when bootseerd ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,8 @@ static int make_blocks(const char *path, struct error *err)
 	return fd < 0 ? error_errno(err, errno, "create '%s'", path) : 0;
 }
 
-/* The folder first, as of a mount: a user without one is forgotten at the next start. */
+/* Make the folder first, as for a mount: a user without a folder is removed at the next start
+ * of bootseerd. */
 static int open_for(const struct environments *envs, struct image *i,
 		    const struct environment_query *q,
 		    struct environment_files *ret, struct error *err)
@@ -55,7 +56,7 @@ static int open_for(const struct environments *envs, struct image *i,
 		rc = make_blocks(ret->blocks, err);
 	if (rc == 0)
 		rc = image_add_user(i, user, err);
-	/* All of it is going to be read, whatever --prefetch says. */
+	/* The client is going to read all blocks, so prefetch all, whatever --prefetch says. */
 	if (rc == 0)
 		rc = node_prefetch(envs->prefetches, i, PREFETCH_ON_UNPACK,
 				   NULL, q->call, err);
@@ -118,7 +119,7 @@ static int check_ranges(const struct environment_range *r, size_t n,
 	return 0;
 }
 
-/* Copy a range's bytes to `*at` of the file, which moves on; one `piece` at a
+/* Copy a range's bytes to the offset `*at` of the file, and advance it; only one `piece` at a
  * time is in memory. */
 static int copy_range(const struct environments *envs, struct image *i,
 		      const struct environment_range *r, char *piece, int fd,
@@ -146,7 +147,8 @@ static int copy_range(const struct environments *envs, struct image *i,
 	return rc;
 }
 
-/* Open for writing; that also tells environments_collect() that the name is in use. */
+/* Open the file of blocks for writing; this also marks the name as in use for
+ * environments_collect(). */
 static int open_blocks(const struct environments *envs, const char *name,
 		       int *ret, struct error *err)
 {

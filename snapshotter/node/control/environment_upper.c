@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * File systems that take what is written into mounted environments.  Not a quota of a
- * project: an overlay writes with the rights of whoever mounted it, and for one who has
- * CAP_SYS_RESOURCE ext4 heeds no quota.  Not tmpfs: it would be memory.
+ * File systems for what is written into mounted environments.  A project quota would not do: an
+ * overlay writes with the rights of the process that mounted it, and ext4 ignores quotas for a
+ * process with CAP_SYS_RESOURCE.  tmpfs would not do either: it takes memory.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -62,7 +62,8 @@ int environment_uppers_open(const struct environments *envs, struct error *err)
 	return all ? fs_mkdir_private(all, NULL, err) : error_nomem(err);
 }
 
-/* Allocated, so that nobody else's writes take what this environment was promised. */
+/* Make a file whose space is allocated, so that other writers cannot take what this environment
+ * was promised. */
 static int allocate_file(const char *path, uint64_t bytes, struct error *err)
 {
 	AUTO_CLOSE int fd =
@@ -81,9 +82,8 @@ static int allocate_file(const char *path, uint64_t bytes, struct error *err)
 				     bytes, path);
 }
 
-/* The file system ends with the environment, so it has no journal; its features
- * are those that every kernel has which can mount images, whatever mke2fs.conf
- * says. */
+/* Make an ext4 file system.  It is removed with the environment, so it has no journal.  Only
+ * features are set that every kernel has which can mount our images, whatever mke2fs.conf says. */
 static int make_ext4(const char *path, struct error *err)
 {
 	const char *const argv[] = {
@@ -141,7 +141,7 @@ static int mount_ext4(const char *file, const char *path, struct error *err)
 	return 0;
 }
 
-/* Is it mounted at `path`? */
+/* Is a file system mounted at `path`? */
 static bool is_mounted(const char *path)
 {
 	struct mount_line line;
@@ -157,7 +157,7 @@ static int make_upper(const struct environments *envs, const char *file,
 {
 	int rc = allocate_file(file, envs->cfg->env_write_max, err);
 
-	/* Another's, of a call for the same name, stays. */
+	/* -EEXIST: another call for the same name made the file; leave it alone. */
 	if (rc == -EEXIST)
 		return rc;
 	if (rc == 0)
@@ -207,7 +207,7 @@ void environment_upper_end(const struct environments *envs, const char *name)
 	(void)rmdir(path);
 }
 
-/* ------------------------------------------------------------------------ shown --- */
+/* ------------------------------------------------------------------ --- figures --- */
 
 int environments_probe(const struct environments *envs, struct error *err)
 {
@@ -240,7 +240,7 @@ static void look_at_room(const struct environments *envs, const char *name,
 	struct environment_room r = { .name = name };
 	struct statvfs fs;
 
-	/* A local file system: nobody is waited for. */
+	/* statvfs() does not wait for a server: the file system is local. */
 	if (!path || !is_mounted(path) || statvfs(path, &fs) < 0)
 		return;
 	r.all = (uint64_t)fs.f_blocks * fs.f_frsize;

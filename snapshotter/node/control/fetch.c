@@ -15,7 +15,7 @@
 #include "snapshotter/node/peers/image_swarm.h"
 #include "snapshotter/node/peers/metadata_swarm.h"
 
-/* Do metadata image, block map and artifact agree? */
+/* Do the metadata image, the block map and the artifact agree? */
 static int check_files(const struct artifact *a, const char *meta_path,
 		       const char *map_path, struct error *err)
 {
@@ -64,7 +64,7 @@ static int check_files(const struct artifact *a, const char *meta_path,
 	return rc;
 }
 
-/* The swarm of the artifact's metadata; NULL: the files come without peers. */
+/* Join the swarm of the artifact's metadata; NULL: the files come without peers. */
 static struct metadata_swarm *join_metadata(const struct fetch_request *r)
 {
 	const struct metadata_swarm_of of = {
@@ -87,8 +87,8 @@ static struct metadata_swarm *join_metadata(const struct fetch_request *r)
 	return m;
 }
 
-/* By peers, where there are any; without them if that fails, whatever the reason, but
- * that the node ends. */
+/* Read the files from peers, if there are any; if that fails, whatever the reason, read them
+ * without peers, unless the node is ending. */
 static int read_files(struct metadata_swarm *m, const struct fetch_request *r,
 		      const char *meta, const char *map, struct error *err)
 {
@@ -112,7 +112,7 @@ static int read_files(struct metadata_swarm *m, const struct fetch_request *r,
 	return artifact_fetch(r->store, r->artifact, &from, meta, map, err);
 }
 
-/* The files and texts that are put into a new image's folder. */
+/* A new image's folder that is being filled with the files and texts. */
 struct folder_filling {
 	struct metadata_swarm *m; /* or NULL */
 	const struct fetch_request *request;
@@ -120,7 +120,7 @@ struct folder_filling {
 	char *meta, *map;
 };
 
-/* The texts wait for the disk while the files wait for the registry. */
+/* Two tasks at once: task 0 waits for the registry, task 1 writes the texts to the disk. */
 static int fetch_fill(void *arg, unsigned int index, struct error *err)
 {
 	const struct folder_filling *f = arg;
@@ -143,7 +143,8 @@ static int fetch_by_network(const struct fetch_request *r,
 			    err);
 }
 
-/* The same of an index that the service had: all of it is here. */
+/* Fill the folder from an index that the service had: both files are in memory or on the disk
+ * already. */
 static int fetch_by_offer(const struct fetch_request *r, const char *dir,
 			  const char *meta, const char *map, struct error *err)
 {

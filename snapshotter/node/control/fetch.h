@@ -17,23 +17,22 @@ struct parser;
 /* An artifact whose files are wanted; all borrowed. */
 struct fetch_request {
 	struct artifact *artifact; /* what it owns is taken on success */
-	const struct digest *id;   /* of the image; its gate is entered */
-	struct oci_store *store;   /* its repository */
+	const struct digest *id;   /* of the image; the caller holds its gate */
+	struct oci_store *store;   /* the image's repository */
 	const struct image_place *place;
 	const char *label; /* for messages */
-	/* Holds the files, and was set aside room for; NULL: they come from peers or
-	 * the registry. */
+	/* An index of the service that holds the files and has a reservation on the disk; NULL:
+	 * the files come from peers or the registry. */
 	const struct offer_found *offer;
 	struct pace *pace;
 	struct disk *disk;
 	struct images *images;
 	struct parser *parser;
-	struct image_swarms *peers; /* or NULL */
+	struct image_swarms *peers; /* NULL: no peers */
 };
 
-/* Fetch a new image, which is a use of it.  Without room on the disk for it, images without
- * users are removed first.  The parser has looked at the whole of both files, without
- * rights. */
+/* Fetch a new image and take a use of it.  If the disk lacks room, images without users are
+ * removed first.  The unprivileged parser process has checked all of both files by then. */
 int fetch_image(const struct fetch_request *r, struct image **ret,
 		struct error *err) MUST_CHECK;
 

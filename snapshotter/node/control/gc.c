@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Giving disk space back: images nobody mounts, blocks nobody pins. */
+/* Giving disk space back: removes images that nobody mounts and blocks that nobody pins. */
 #include <errno.h>
 #include <time.h>
 
@@ -11,7 +11,7 @@
 #include "snapshotter/node/peers/image_swarm.h"
 #include "snapshotter/node/starts/prefetch.h"
 
-/* Waits for work on it for `timeout_ns` only. */
+/* Remove an image; wait at most `timeout_ns` for other work on it. */
 static int remove_one(const struct gc *g, struct image *i, int64_t timeout_ns,
 		      bool *ret_removed, struct error *err)
 {
@@ -21,7 +21,8 @@ static int remove_one(const struct gc *g, struct image *i, int64_t timeout_ns,
 	rc = keyed_lock_enter(g->gate, &i->id, timeout_ns, err);
 	if (rc < 0)
 		return rc;
-	/* A mount that outlives its mount point still reads its blocks. */
+	/* A detached mount that is still in use keeps reading its blocks until it is forgotten
+	 * here. */
 	rc = cache_mount_forget(g->cache, i->hex, err);
 	if (rc == 0)
 		rc = images_remove(i, err);
@@ -56,10 +57,11 @@ static int remove_unused(const struct gc *g, uint64_t *ret_n, struct error *err)
 	return rc;
 }
 
-/* An image that was prepared so short a time ago is about to be mounted. */
+/* Seconds that an image is kept after it was prepared, since it is about to be mounted. */
 #define GRACE_S 60
 
-/* The oldest unused image from before `before`; `*after` moves on to it. */
+/* Remove the oldest unused image that was last used before `before`; `*after` advances past
+ * images that cannot go. */
 static bool collect_before(const struct gc *g, int64_t before, int64_t *after)
 {
 	bool removed = false;
@@ -69,7 +71,7 @@ static bool collect_before(const struct gc *g, int64_t before, int64_t *after)
 	       (i = images_oldest_unused(g->images, *after, before))) {
 		struct error err = ERROR_INIT;
 
-		/* remove_one() leaves an image that is being worked on. */
+		/* A timeout of 0: an image that is being worked on is left alone. */
 		if (remove_one(g, i, 0, &removed, &err) < 0)
 			log_info("gc", "left image=%.12s reason=\"%s\"", i->hex,
 				 err.msg);

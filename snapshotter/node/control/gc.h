@@ -16,7 +16,7 @@ struct keyed_lock;
 struct gc {
 	struct images *images;
 	struct cache *cache;
-	struct keyed_lock *gate; /* of work on one image */
+	struct keyed_lock *gate; /* serialises work on one image */
 };
 
 struct gc_result {
@@ -26,14 +26,14 @@ struct gc_result {
 int gc_run(const struct gc *g, bool images, bool shrink, uint64_t cache_bytes,
 	   struct gc_result *ret, struct error *err) MUST_CHECK;
 
-/* Remove the unused image that was asked for longest ago, not within the last minute;
- * false: there is none.  `*after`, 0 at first, keeps those that cannot go now from
- * being tried again. */
+/* Remove the unused image that was asked for longest ago, not within the last minute; false:
+ * there is none.  `*after`, 0 at first, keeps images that cannot be removed now from being
+ * tried again. */
 bool gc_one(const struct gc *g, int64_t *after) MUST_CHECK;
-/* Remove the unused ones that nobody asked for in the NODE_IMAGE_MAX_AGE_S before `now`,
- * seconds since 1970. */
+/* Remove unused images that nobody asked for in the NODE_IMAGE_MAX_AGE_S before `now`, which is
+ * in seconds since 1970. */
 void gc_old(const struct gc *g, int64_t now);
-/* Have a place for one more image.  -ENOSPC: all are in use. */
+/* Make sure that the table of images has a place for one more.  -ENOSPC: all images are in use. */
 int gc_make_place(const struct gc *g, struct error *err) MUST_CHECK;
 
 #endif

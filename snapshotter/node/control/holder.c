@@ -32,8 +32,7 @@ int holder_watch_start(struct holder_watch *h, struct loop *l, struct node *n,
 	if (!n->held)
 		return 0;
 	fd = (int)syscall(SYS_pidfd_open, getppid(), 0);
-	/* The holder may have ended before, and another process be the parent
-	 * now. */
+	/* If the holder ended before the open, the descriptor is that of our new parent process. */
 	if (fd < 0 || atoi(pid) != getppid()) {
 		if (fd >= 0)
 			close(fd);

@@ -10,10 +10,11 @@
 #include "snapshotter/node/control/node.h"
 
 #define HOLDER_ENV \
-	"BOOTSEER_HELD" /* set by --hold for its child: its own PID */
+/* environment variable that --hold sets for bootseerd to the holder's own PID */
+"BOOTSEER_HELD"
 
-struct holder_watch {
-	struct node *node; /* its holder_gone tells of it */
+	struct holder_watch {
+	struct node *node; /* its `holder_gone` is set when the holder ends */
 	struct loop_watch watch;
 	int pidfd; /* -1: no holder, or it is gone */
 };
@@ -21,7 +22,7 @@ struct holder_watch {
 /* Log an error, and note it for `node doctor`, as soon as the holder ends. */
 int holder_watch_start(struct holder_watch *h, struct loop *l, struct node *n,
 		       struct error *err) MUST_CHECK;
-void holder_watch_stop(struct holder_watch *h); /* also of one not started */
+void holder_watch_stop(struct holder_watch *h); /* also for one not started */
 
 #define HOLDER_CURE \
 	"run it by systemd with FileDescriptorStoreMax=, or restart it with " \

@@ -22,9 +22,11 @@
 #include "snapshotter/node/offers/offers.h"
 #include "snapshotter/node/starts/mounted.h"
 
-#define REFUSED "refused\n" /* in the file `wrong`: nobody will be told */
+/* content of an image's file `wrong` when the service refused the withdrawal */
+#define REFUSED "refused\n"
 #define ROUND_NS INT64_C(60000000000)
-/* Period of looks at what has to be in the log within seconds: full disks, silent hosts. */
+/* Period of the watch for trouble that has to be in the log within seconds: full disks, silent
+ * registries. */
 #define WATCH_NS INT64_C(5000000000)
 
 struct housekeeper {
@@ -34,11 +36,12 @@ struct housekeeper {
 	struct loop_timer timer;
 	struct work work;
 	bool stopped;
-	/* The watch, on the loop: */
+	/* The watch, on the loop's thread: */
 	struct loop_timer watch;
-	uint64_t n_not_kept;  /* blocks, when it was told */
-	int64_t told_full_ns; /* 0: never */
-	bool was_silent;      /* some registry, at the last look */
+	/* count of blocks not kept when the full disk was last logged */
+	uint64_t n_not_kept;
+	int64_t told_full_ns; /* when a full disk was last logged; 0: never */
+	bool was_silent;      /* a registry was silent at the last look */
 };
 
 static void wait_round(struct housekeeper *h, int64_t delay_ns)
@@ -50,7 +53,7 @@ static void wait_round(struct housekeeper *h, int64_t delay_ns)
 		log_error("gc", "no timer reason=\"%s\"", err.msg);
 }
 
-/* Was a block of it not what its index says, since this was asked last? */
+/* Did a block fail its index's digest since the last call? */
 static bool has_new_damage(struct image *i)
 {
 	struct mounted *m = mounted_hold(i);
@@ -75,9 +78,9 @@ static bool has_new_damage(struct image *i)
 }
 
 /*
- * Blocks did not fit: have no start use the index again, which without its signature is not taken
- * from the disk any more.  A copy that this node's disk damaged is asked for again; an index that
- * is as it was signed is wrong for all nodes.
+ * Blocks did not match the index: remove its signature, so that no start takes the index from
+ * the disk any more.  If this node's disk damaged the copy, the next start asks for it again;
+ * if the copy is as it was signed, the index is wrong for all nodes.
  */
 static int leave_index(struct image *i, const char *evidence, const char *wrong,
 		       struct error *err)
@@ -98,7 +101,7 @@ static int leave_index(struct image *i, const char *evidence, const char *wrong,
 	return rc;
 }
 
-/* Tell the service of an index that was found wrong; a round that cannot leaves it to the next. */
+/* Report a wrong index to the service; if that fails, the next round tries again. */
 static void withdraw_index(struct node *n, struct image *i, const char *wrong)
 {
 	struct error err = ERROR_INIT;
@@ -127,7 +130,7 @@ static void withdraw_index(struct node *n, struct image *i, const char *wrong)
 		    i->state.host, i->state.repo);
 }
 
-/* Indexes that other nodes made. */
+/* Withdraw indexes that other nodes made and that proved wrong. */
 static void judge_indexes(struct node *n)
 {
 	struct error err = ERROR_INIT;
@@ -150,7 +153,8 @@ static void judge_indexes(struct node *n)
 				  "not judged image=\"%s/%s\" reason=\"%s\"",
 				  list[k]->state.host, list[k]->state.repo,
 				  err.msg);
-		/* A withdrawal that was refused has text in its file, and is not asked for again. */
+		/* A file with text marks a withdrawal that the service refused; do not try that
+		 * again. */
 		if (stat(wrong, &st) == 0 && st.st_size == 0)
 			withdraw_index(n, list[k], wrong);
 	}
@@ -166,7 +170,7 @@ static void housekeeper_run(struct work *w)
 	kept_logins_collect(h->node->logins, h->node->images);
 	disk_refresh(h->node->disk);
 	disk_give_way(h->node->disk);
-	/* Last, as it waits for the service. */
+	/* This step is the last because it waits for the service. */
 	judge_indexes(h->node);
 }
 
@@ -183,7 +187,7 @@ static void housekeeper_tick(struct loop_timer *t)
 		wait_round(h, ROUND_NS);
 }
 
-/* ------------------------------------------------------------------- watch --- */
+/* ----------------------------------------------------------- --- the watch --- */
 
 static uint64_t free_mib(const char *dir)
 {
@@ -194,7 +198,8 @@ static uint64_t free_mib(const char *dir)
 		       : ((uint64_t)fs.f_bavail * fs.f_frsize) >> 20;
 }
 
-/* Reads go on without the cache, and get slow: nobody else would say why. */
+/* Log that blocks cannot be kept on a full disk: reads go on without the cache but are slow,
+ * and nothing else would say why. */
 static void tell_full_disk(struct housekeeper *h, int64_t now_ns)
 {
 	struct cache_stats c;

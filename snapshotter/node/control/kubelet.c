@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Not a reader of YAML: a key is looked for wherever it stands outside of a comment, and of
- * several the one counts that wants most.  evictionSoft and evictionMinimumReclaim have the
- * same keys as evictionHard, and evict as well.
+ * Reads the kubelet's configuration without a YAML parser: a key is found wherever it stands
+ * outside of a comment, and of several values the one counts that wants the most free disk.
+ * evictionSoft and evictionMinimumReclaim have the same keys as evictionHard; as they evict
+ * pods too, they count as well.
  */
 #include "snapshotter/node/control/kubelet.h"
 
@@ -19,8 +20,8 @@
 #define PODS "/var/lib/kubelet"
 #define IMAGES "/var/lib/containerd"
 
-/* The kubelet's own: imagefs.available<15%, nodefs.available<10%, and images are removed
- * where more than 85 % of their disk are used. */
+/* The kubelet's defaults: imagefs.available<15%, nodefs.available<10%, and images are removed
+ * when more than 85 % of their disk are used. */
 #define IMAGEFS_PERCENT 15u
 #define NODEFS_PERCENT 10u
 #define IMAGE_GC_PERCENT 85u
@@ -33,8 +34,7 @@ static bool is_in_comment(const char *config, const char *at)
 	return false;
 }
 
-/* Find the next `key`, and return its value's first character; NULL: there is
- * none. */
+/* Find the next `key` and return its value's first character; NULL: there is no more. */
 static const char *find_value(const char *config, const char **from,
 			      const char *key)
 {
@@ -69,7 +69,7 @@ static double unit_bytes(const char *unit)
 	return 1;
 }
 
-/* "15%" or "10Gi" as percent of the disk, rounded up; more than 100 is none. */
+/* Read "15%" or "10Gi" as percent of the disk, rounded up; more than 100 counts as 0. */
 static unsigned int read_percent(const char *value, uint64_t disk_bytes)
 {
 	char *end;
@@ -98,7 +98,7 @@ static unsigned int most_of(const char *config, const char *key,
 	return is_there ? most : otherwise;
 }
 
-/* A number without a unit is a percentage here. */
+/* imageGCHighThresholdPercent is a percentage without a sign. */
 static unsigned int used_at_most(const char *config)
 {
 	const char *from = config;

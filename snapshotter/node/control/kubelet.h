@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kubelet of this machine.  How much of a disk it wants free: below that it removes
- * images, which gives no byte of our cache back, and then evicts pods.  And how it pulls. */
+/* The kubelet of this machine: how it pulls images, and how much free disk it wants.  If there
+ * is less, it removes images, which frees no byte of our cache, and then evicts pods. */
 #ifndef BOOTSEER_NODE_KUBELET_H
 #define BOOTSEER_NODE_KUBELET_H
 
@@ -9,25 +9,27 @@
 
 #include "common/json.h"
 
-/* Percent of the disk of `root` that have to be free; 0: there is no kubelet, or it has
+/* Percent of `root`'s disk that the kubelet wants free; 0: there is no kubelet, or it uses
  * another disk.  Reads its configuration. */
 unsigned int kubelet_wants_free(const char *root);
 
-/* The disks that a configuration is asked about. */
+/* What the kubelet keeps on a disk. */
 struct kubelet_disk {
 	bool has_pods,
-		has_images; /* nodefs; imagefs, or what containerd has there */
+		/* pods: nodefs; images: imagefs, or containerd's folder */
+		has_images;
 	uint64_t bytes;
 };
-/* The same, of the configuration's text (YAML or JSON); NULL: the kubelet's defaults. */
+/* Percent of a disk that the configuration `config` (YAML or JSON) wants free; NULL: the
+ * kubelet's defaults. */
 unsigned int kubelet_percent(const char *config,
 			     const struct kubelet_disk *disk);
 
-/* For the doctor: do logins of pods reach bootseerd?  Nothing without a kubelet.  `has_secrets`:
- * the chart's pod reads some from the API server. */
+/* For `node doctor`: do logins of pods reach bootseerd?  Adds nothing without a kubelet.
+ * `has_secrets`: the chart's pod reads pull secrets from the API server. */
 void kubelet_check_images(json_t *list, bool has_secrets);
-/* The path of its image service's socket, by its configuration and kubeadm's flags (either may
- * be NULL); the caller's, NULL: it is the runtime's. */
+/* The socket path of the kubelet's image service, by its configuration and kubeadm's flags
+ * (each may be NULL).  The caller frees it; NULL: the kubelet uses its container runtime. */
 char *kubelet_image_service(const char *config, const char *flags);
 
 #endif

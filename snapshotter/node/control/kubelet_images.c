@@ -9,18 +9,20 @@
 #include "snapshotter/node/control/kubelet.h"
 
 #define CONFIG "/var/lib/kubelet/config.yaml"
-#define FLAGS \
-	"/var/lib/kubelet/kubeadm-flags.env" /* kubeadm's; the flag wins */
+#define FLAGS /* kubeadm's flags win over the configuration */
+"/var/lib/kubelet/kubeadm-flags.env"
 #define TEXT_MAX (1u << 20)
-#define PROGRAM "bootseer-snapsh" /* as the kernel cuts its name */
+/* the program's name as the kernel truncates it */
+#define PROGRAM "bootseer-snapsh"
 #define CURE \
 	"run bootseer-snapshotter with --image-service, and have the kubelet's " \
 	"imageServiceEndpoint lead there (docs/kubernetes.md, 'Private images'); " \
 	"all is well if this node has logins of its own for private images, or " \
 	"no pod has any"
 
-/* The path behind `key`, as unix:///PATH or PATH; NULL: there is none. */
-static char *find_endpoint(const char *text, const char *key)
+	/* The path that `key` has in `text`, as unix:///PATH or PATH; NULL: there is none. */
+	static char *
+	find_endpoint(const char *text, const char *key)
 {
 	const char *at = text ? strstr(text, key) : NULL;
 	size_t len;
@@ -42,7 +44,7 @@ char *kubelet_image_service(const char *config, const char *flags)
 	return path ? path : find_endpoint(config, "\nimageServiceEndpoint");
 }
 
-/* Returns the name of the program that listens there, or "" when nobody does. */
+/* Get the name of the program that listens at `path`, "" if there is none. */
 static void ask_server(const char *path, char name[64])
 {
 	AUTO_CLOSE int fd = unix_connect(path, 0);

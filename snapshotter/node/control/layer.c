@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ordinary layers, for images that share one with a lazy image. */
+/* Unpacking of ordinary layers, for images that share a layer with a lazy image. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,7 +14,7 @@
 #include "snapshotter/node/layers/unpack.h"
 #include "snapshotter/node/offers/offers.h"
 
-/* The descriptor of the layer and what its plain bytes must hash to. */
+/* Find the layer's descriptor, and the digest that its uncompressed bytes must have. */
 static int find_layer(struct oci_store *store, const struct oci_manifest *m,
 		      size_t layer, const struct digest *want_chain,
 		      struct oci_descriptor *ret, struct digest *ret_diff_id,
@@ -64,8 +64,8 @@ static int find_layer(struct oci_store *store, const struct oci_manifest *m,
 	return rc;
 }
 
-/* `diff_id`: what it has to be; NULL: anything, for containerd, which passes over the entry of the
- * root.  `reading` may be NULL. */
+/* `diff_id`: the digest that the uncompressed bytes must have; NULL: any, for containerd, which
+ * ignores the entry of the root folder.  `reading` may be NULL. */
 static int unpack_source(struct source *source, const struct oci_descriptor *d,
 			 const struct digest *diff_id,
 			 const struct layer_place *place, bool sync,
@@ -81,7 +81,8 @@ static int unpack_source(struct source *source, const struct oci_descriptor *d,
 		.source = source,
 		.size = d->size,
 		.digest = d->digest,
-		/* containerd keeps no blob that is not its digest's, and compares the diff id. */
+		/* Without `diff_id` the bytes count as checked: containerd stores only blobs
+		 * that match their digest, and compares the diff id itself. */
 		.is_checked = !diff_id,
 		.want_diff_id = true,
 		.copy_fd = -1,
@@ -144,14 +145,15 @@ int layer_apply(struct node *n, const struct image_query *q, size_t layer,
 
 	if (rc < 0)
 		return rc;
-	/* As in lanes: one host, whatever its ports. */
+	/* Windows are shared by host, without its port, as lanes are. */
 	registry_host_name(q->ref, name);
 	windows.name = name;
 	rc = origin_lease_paced(origin, &q->call->pace, &lease, err);
 	if (rc == 0)
 		rc = find_layer(lease->store, &m, layer, place->chain_id, &d,
 				&diff_id, err);
-	/* A layer takes as long as its size needs; LEAST_RATE ends one that stands still. */
+	/* Unpacking takes as long as the layer's size needs; a transfer that stands still is
+	 * ended by LEAST_RATE. */
 	if (rc == 0)
 		remote_call_no_deadline(q->call);
 	if (rc == 0)
@@ -164,7 +166,7 @@ int layer_apply(struct node *n, const struct image_query *q, size_t layer,
 	return error_wrap(err, rc, "image %s: layer %zu", q->ref, layer);
 }
 
-/* Lock the empty folder; who finds it unlocked knows that nothing writes there any more. */
+/* Lock the empty folder: a process that finds it unlocked knows that the writer has ended. */
 static int lock_folder(const char *dir, int *ret, struct error *err)
 {
 	AUTO_CLOSE int fd =
@@ -183,7 +185,8 @@ int layer_unpack(struct node *n, const struct oci_descriptor *d,
 		 const struct layer_place *place, bool sync, struct pace *pace,
 		 struct layer_content *ret, struct error *err)
 {
-	/* Registries of layers are named by their hosts: no share is theirs. */
+	/* The name is empty, so the bytes count for no registry: they come from containerd's
+	 * store. */
 	struct memory_claim windows = { .gate = &n->windows,
 					.name = "",
 					.pace = pace };
@@ -208,7 +211,7 @@ int layer_unpack(struct node *n, const struct oci_descriptor *d,
 			   err);
 	offers_reading_end(n->offers, reading, rc < 0 ? NULL : &ret->diff_id,
 			   rc < 0 ? 0 : ret->bytes);
-	/* A process that is being forked may have the descriptor, too. */
+	/* Unlock explicitly: a child process that is being forked may still hold the descriptor. */
 	(void)flock(folder, LOCK_UN);
 	return rc;
 }

@@ -6,14 +6,13 @@
 #include "snapshotter/node/control/node.h"
 #include "snapshotter/node/control/resolve.h"
 
-/* Where a layer is unpacked, and the folders of those below it from the top
- * down; struct unpack_options. */
+/* The folder for a layer's files, and the folders of the layers below it from the top down, as
+ * struct unpack_options has them. */
 struct layer_place {
 	const char *dir;
-	const char **lower; /* NULL: it was not said */
+	const char **lower; /* NULL: the caller did not name them */
 	size_t n_lower;
-	/* Chain id of the layer and those below it, by the image's config;
-	 * NULL: not checked. */
+	/* Chain id of the layer with those below it, by the image's config; NULL: not checked. */
 	const struct digest *chain_id;
 };
 
@@ -26,9 +25,9 @@ struct layer_content {
 	uint64_t bytes; /* unpacked */
 };
 
-/* Unpack a layer out of containerd's content store into an empty folder, which is locked (flock(2))
- * meanwhile.  `sync`: have it on the disk.  -ENOTSUP for what is no tar; -ENOTEMPTY: somebody else
- * is at work there. */
+/* Unpack a layer from containerd's content store into an empty folder, which is locked
+ * (flock(2)) meanwhile.  `sync`: write it to the disk before returning.  -ENOTSUP: it is no
+ * tar; -ENOTEMPTY: another process is writing there. */
 int layer_unpack(struct node *n, const struct oci_descriptor *d,
 		 const struct layer_place *place, bool sync, struct pace *pace,
 		 struct layer_content *ret, struct error *err) MUST_CHECK;

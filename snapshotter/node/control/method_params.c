@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parameters of the control socket's methods, as all of them read them. */
+/* Helpers to read the parameters of the control socket's methods. */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>

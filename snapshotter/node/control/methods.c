@@ -91,12 +91,12 @@ static json_t *do_prepare(struct node *n, json_t *params,
 	if (result && p.source == PREPARE_STALE &&
 	    json_object_set_new(result, "warning", json_string(p.warning.msg)) <
 		    0) {
-		/* The text quotes bytes that are not UTF-8. */
+		/* The warning cannot be JSON: it quotes bytes that are not UTF-8. */
 		(void)json_object_set_new(result, "warning",
 					  json_string("registry not "
 						      "reachable"));
 	}
-	/* A container may follow: what it reads can be known before it comes. */
+	/* A container may follow: look for its trace now, before its start. */
 	trace_lookup_prepare(n->traces, p.image, p.early);
 	images_put(p.image);
 	return checked_json(result, err);
@@ -152,7 +152,7 @@ static int umount_one(struct node *n, struct image *i, const char *user,
 	return rc;
 }
 
-/* Every image that the user has. */
+/* Unmount every image that the user has. */
 static int umount_all(struct node *n, const char *user,
 		      struct remote_call *call, int *released,
 		      struct error *err)
@@ -163,7 +163,8 @@ static int umount_all(struct node *n, const char *user,
 
 	if (rc < 0)
 		return rc;
-	/* All or nothing, so that the next thread counts all of it. */
+	/* With no call this thread must not wait: do all or nothing, so that the thread which
+	 * takes over counts all images. */
 	for (k = 0; rc == 0 && k < len && !call; k++) {
 		if (image_has_user(list[k], user) &&
 		    keyed_lock_is_taken(n->gate, &list[k]->id))
@@ -190,7 +191,8 @@ static json_t *do_umount(struct node *n, json_t *params,
 		    0 ||
 	    params_user(user, err) < 0 || (id && digest_parse(id, &d, err) < 0))
 		return NULL;
-	/* However long the registry takes for which somebody else waits. */
+	/* No deadline: the mount may have to wait for another call on the image that waits for
+	 * a slow registry. */
 	if (call)
 		remote_call_no_deadline(call);
 	if (id) {
@@ -229,8 +231,8 @@ static int prefetch_what(struct node *n, struct image *i, const char *what,
 	if (!all && strcmp(what, "hot") != 0)
 		return error_set(err, EINVAL,
 				 "parameters: what is 'hot', 'all' or 'stop'");
-	/* The hot set of the nearest trace, when it can be had; without one, of
-	 * an earlier start. */
+	/* Wait for the hot set of the nearest trace, if it can be had; otherwise the hot set of
+	 * an earlier start is prefetched. */
 	trace_lookup_await_hot(n->traces, i);
 	return node_prefetch(n->prefetches, i,
 			     all ? PREFETCH_ON_ORDER_ALL
@@ -262,7 +264,7 @@ static json_t *do_prefetch(struct node *n, json_t *params,
 		return NULL;
 	if (what)
 		rc = prefetch_what(n, i, what, call, err);
-	/* The wait below has a time of its own. */
+	/* No deadline for the call: `wait_ms` limits the wait. */
 	remote_call_no_deadline(call);
 	if (rc == 0)
 		rc = node_prefetch_wait_end(i, wait_ms * 1000000, &call->pace,
@@ -273,7 +275,7 @@ static json_t *do_prefetch(struct node *n, json_t *params,
 	return result;
 }
 
-/* "lower": a list of absolute folders; what `ret` has then, is to be freed. */
+/* Parse "lower", a list of absolute folders; `ret->lower` is to be freed then. */
 static int parse_lower(const json_t *list, struct layer_place *ret,
 		       struct error *err)
 {
@@ -362,7 +364,7 @@ static json_t *do_unpack(struct node *n, json_t *params,
 		return NULL;
 	d.size = (uint64_t)size;
 	(void)snprintf(d.media_type, sizeof(d.media_type), "%s", media_type);
-	/* As long as it takes: no registry is waited for. */
+	/* No deadline: the layer is on this node, so no registry is waited for. */
 	remote_call_no_deadline(call);
 	rc = size < 0 || place.dir[0] != '/'
 		     ? error_set(err, EINVAL,
@@ -436,9 +438,10 @@ static const struct method {
 	const char *name;
 	enum control_kind kind;
 	method_fn *fn;
-	remote_method_fn *remote; /* instead, of what is tried on a quick thread
-	                           * first; `kind` has to wait then */
-	bool goes_on;             /* whoever leaves */
+	/* used instead of `fn`: tried on a thread that must not wait, then again on a thread of
+	 * `kind` */
+	remote_method_fn *remote;
+	bool goes_on; /* the work goes on when the caller leaves */
 } methods[] = {
 	{ "image.prepare", CONTROL_REMOTE, NULL, do_prepare, false },
 	{ "image.mount", CONTROL_WAITS, NULL, do_mount, false },
@@ -478,8 +481,7 @@ static const struct method *find_method(const char *name, struct error *err)
 	return NULL;
 }
 
-/* The server that a store's URL names; a registry's host is returned as it
- * is. */
+/* The server in a store's URL; a registry's host is returned unchanged. */
 static const char *store_server(const char *text)
 {
 	const char *at = text ? strstr(text, "://") : NULL;
@@ -487,7 +489,7 @@ static const char *store_server(const char *text)
 	return at ? at + 3 : text;
 }
 
-/* The host that a call is about: each has a lane, whatever its ports. */
+/* Name the call's lane: the host that it is about, without its port. */
 static void name_lane(struct node *n, const json_t *params,
 		      char lane[CONTROL_LANE_MAX])
 {
@@ -502,7 +504,7 @@ static void name_lane(struct node *n, const json_t *params,
 	if (!text)
 		text = store_server(
 			json_string_value(json_object_get(params, "store")));
-	/* environment.read names an environment. */
+	/* environment.read has no store, only an environment's name: take its image's host. */
 	if (!i && !text && name)
 		(void)!environment_image(&n->environments, name, &i, NULL);
 	if (i)
@@ -519,8 +521,7 @@ static json_t *do_remote(struct node *n, const struct method *m,
 
 	if (call->kind == CONTROL_QUICK)
 		return m->remote(n, params, NULL, err);
-	/* The deadline counts from the arrival of the call, wherever it has
-	 * waited since. */
+	/* The deadline counts from the arrival of the call, not from when a thread took it. */
 	remote_call_init(&remote, &n->is_ending,
 			 m->goes_on ? NULL : &call->is_gone, call->arrived_ns,
 			 n->cfg->prepare_timeout);
@@ -528,7 +529,7 @@ static json_t *do_remote(struct node *n, const struct method *m,
 	return m->remote(n, params, &remote, err);
 }
 
-/* NULL with call->kind changed: a thread of that kind has to do it. */
+/* Run the call's method.  NULL with call->kind changed: a thread of that kind has to run it. */
 static json_t *dispatch_call(struct node *n, struct control_call *call,
 			     const struct control_request *r, struct error *err)
 {
@@ -557,15 +558,15 @@ static json_t *dispatch_call(struct node *n, struct control_call *call,
 	return m->fn(n, r->params, err);
 }
 
-/* An image without an artifact is an answer, and a caller that left is no fault of ours; any
- * other failure is logged as a fault. */
+/* Log a failed call: as information if the image has no artifact or the caller left, otherwise
+ * as a warning. */
 static void log_failure(const char *method, const struct error *err)
 {
 	bool is_answer =
 		err->code == ENOENT && strcmp(method, "image.prepare") == 0;
 	bool is_fault = !is_answer && err->code != ECANCELED;
 
-	/* admission_note() said it. */
+	/* admission_note() has logged the refusal. */
 	if (err->code == ADMISSION_REFUSED)
 		return;
 	log_line(is_fault ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "control",

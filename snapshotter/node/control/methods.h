@@ -8,18 +8,17 @@
 #include "snapshotter/node/images/images.h"
 #include "snapshotter/node/remote_call.h"
 
-/* Does what one method of the control socket says; the result is the caller's,
- * NULL with `err`. */
+/* A method of the control socket; the result is the caller's, NULL with `err`. */
 typedef json_t *method_fn(struct node *n, json_t *params, struct error *err);
-/* The same of a method that may wait.  `call` NULL: it must not; -EINPROGRESS when it
- * would have to, or for a registry with a call that is_local. */
+/* A method that may wait.  `call` NULL: it must not wait; -EINPROGRESS if it would have to, or
+ * if it would wait for a registry and `call` is_local. */
 typedef json_t *remote_method_fn(struct node *n, json_t *params,
 				 struct remote_call *call, struct error *err);
 
-/* Parameters that do not fit are -EINVAL, with what is wrong. */
+/* Read the parameters by `fmt`; -EINVAL, with the reason, if they do not fit. */
 int params_unpack(json_t *params, struct error *err, const char *fmt,
 		  ...) MUST_CHECK;
-/* An image of the node by id; NULL with -ENOENT. */
+/* Take a use of the image with this id; NULL with -ENOENT. */
 struct image *params_image(struct node *n, const char *id,
 			   struct error *err) MUST_CHECK;
 int params_user(const char *user, struct error *err) MUST_CHECK;
@@ -38,8 +37,7 @@ remote_method_fn method_doctor_report;
 remote_method_fn method_env_mount, method_env_open, method_env_read,
 	method_env_umount;
 
-/* For a method that always needs a thread that may wait: -EINPROGRESS on
- * another one. */
+/* Check that the method runs on a thread that may wait: -EINPROGRESS on another thread. */
 int method_waits(const struct remote_call *call, struct error *err) MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* node.doctor_report: what `bootseer node doctor` found, for this node's figures and for
- * the service, which knows it by the node's own credentials. */
+/* node.doctor_report: takes the result of `bootseer node doctor` for this node's figures, and
+ * passes it on to the service with the node's own credentials. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>

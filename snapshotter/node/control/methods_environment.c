@@ -6,12 +6,12 @@
 #include "snapshotter/node/control/environment.h"
 #include "snapshotter/node/control/methods.h"
 
-/* Which snapshot, for which name; the texts are those of `params`. */
+/* Read which snapshot is wanted, and for which name; the texts stay those of `params`. */
 static int unpack_query(json_t *params, struct environment_query *ret,
 			struct error *err)
 {
 	const char *key, *artifact;
-	int is_shared; /* packs are looked for in both places anyway */
+	int is_shared; /* ignored: packs are looked for in both places anyway */
 	int rc = params_unpack(params, err, "{s:s, s:s, s:s, s:s, s:s, s?b}",
 			       "store", &ret->store, "folder", &ret->folder,
 			       "name", &ret->name, "key", &key, "manifest",
@@ -29,7 +29,7 @@ json_t *method_env_mount(struct node *n, json_t *params,
 	struct environment_mount m;
 	json_t *result;
 
-	/* For the stores of traces. */
+	/* This method waits for the snapshot's store and for the stores of traces. */
 	if (method_waits(call, err) < 0 || unpack_query(params, &q, err) < 0 ||
 	    environment_mount(&n->environments, &q, &m, err) < 0)
 		return NULL;
@@ -59,7 +59,7 @@ json_t *method_env_open(struct node *n, json_t *params,
 	return result;
 }
 
-/* Pairs of an offset and a length. */
+/* Read pairs of an offset and a length. */
 static int unpack_ranges(const json_t *list, struct environment_range *ret,
 			 size_t *ret_n, struct error *err)
 {
@@ -119,7 +119,7 @@ json_t *method_env_umount(struct node *n, json_t *params,
 
 	if (params_unpack(params, err, "{s:s}", "name", &name) < 0)
 		return NULL;
-	/* However long others work on the snapshot. */
+	/* No deadline: other calls may work on the snapshot for long. */
 	if (call)
 		remote_call_no_deadline(call);
 	if (method_waits(call, err) < 0 ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * login.show: what bootseer-snapshotter saw a pod's pull carry.  login.secrets: what pods of this
- * node have as pull secrets, as the chart's pod read them.
+ * login.show: takes a login that bootseer-snapshotter saw in a pod's pull.  login.secrets:
+ * takes the pull secrets of this node's pods, which the chart's pod reads.
  */
 #include <errno.h>
 #include <time.h>
@@ -38,7 +38,7 @@ json_t *method_login(struct node *n, json_t *params, struct error *err)
 
 /* ----------------------------------------------------------------- pull secrets --- */
 
-/* Pairs of an image and a secret; `refs` has what they borrow of the images' names. */
+/* Pairs of an image and a secret; `refs` owns the texts that the pairs borrow. */
 struct secret_list {
 	struct oci_pull_secret *pairs;
 	struct oci_ref *refs;
@@ -53,7 +53,7 @@ static void secret_list_fini(struct secret_list *l)
 	free(l->pairs);
 }
 
-/* An image that a pod names, as containerd reads the name; pods may name what is none. */
+/* Parse an image name as containerd does; false: a pod may name something that is no image. */
 static bool parse_pods_image(const char *name, struct oci_ref *ret)
 {
 	AUTO_FREE char *whole = NULL;
@@ -62,7 +62,7 @@ static bool parse_pods_image(const char *name, struct oci_ref *ret)
 	if (registry_name_complete(name, &whole, NULL) < 0 ||
 	    oci_ref_parse(whole, &ref, NULL) < 0)
 		return false;
-	/* "oci:a/b" is a folder's name here, and has no host. */
+	/* "oci:a/b" parses as a folder, which has no host and so no login. */
 	if (ref.transport != OCI_TRANSPORT_REGISTRY) {
 		oci_ref_fini(&ref);
 		return false;

@@ -156,7 +156,7 @@ int node_ready(struct node *n, const struct control_call *call,
 		return buf_puts(reply, "error: only POST /v1/ready\n") < 0
 			       ? -ENOMEM
 			       : HTTPD_NOT_FOUND;
-	/* Why not is not for everybody to know. */
+	/* Do not tell the caller why: any process may ask here. */
 	if (process_cgroups(call->peer->pid, call->peer->pidfd, &cgroups,
 			    NULL) == 0)
 		which.cgroups = cgroups.data;

@@ -16,28 +16,30 @@
 #include "snapshotter/node/starts/prefetch.h"
 #include "snapshotter/node/traces/trace_lookup.h"
 
-#define ASK_NS (10 * NS_PER_S)   /* between two questions */
-#define JITTER_NS (2 * NS_PER_S) /* so that nodes do not ask at once */
-#define LOOK_NS (1 * NS_PER_S)   /* between two looks at what is under way */
+#define ASK_NS (10 * NS_PER_S) /* between two requests for orders */
+/* random delay, so that nodes do not ask all at once */
+#define JITTER_NS (2 * NS_PER_S)
+/* between two checks of the running prefetches */
+#define LOOK_NS (1 * NS_PER_S)
 #define TIMEOUT_MS 10000
 #define ANSWER_MAX (256u << 10)
-#define REASON_MAX 400 /* bytes that the service takes */
+#define REASON_MAX 400 /* longest reason that the service takes, in bytes */
 
-/* A snapshot of the store that the order's `ref` is. */
+/* The snapshot that an order for an environment wants. */
 struct preheat_env {
 	char folder[65];
-	char name[33]; /* what it is open under; "": it is not */
+	char name[33]; /* the name under which it is open; "": it is not open */
 	struct digest key, manifest;
 };
 
 struct node_preheat_order {
-	int64_t id;          /* 0: the place is free */
-	struct image *image; /* a use; NULL: it is not prepared yet */
+	int64_t id;          /* 0: this entry is free */
+	struct image *image; /* a use of the image; NULL: not prepared yet */
 	char ref[513];
-	struct preheat_env env; /* of an environment */
+	struct preheat_env env; /* for an order of an environment */
 	bool is_env;
 	bool all;
-	bool wants_report; /* what was said last has changed */
+	bool wants_report; /* the state has changed since the last report */
 	enum { RUNNING, DONE, FAILED } state;
 	uint64_t have, total;
 	char reason[REASON_MAX];
@@ -46,8 +48,9 @@ struct node_preheat_order {
 struct preheat {
 	struct node *node;
 	struct service_client *client;
-	char name[256];                                       /* of this node */
-	struct node_preheat_order orders[PREHEAT_ORDERS_MAX]; /* the thread's */
+	char name[256]; /* of this node */
+	/* used by the thread alone */
+	struct node_preheat_order orders[PREHEAT_ORDERS_MAX];
 	int64_t ask_at;
 	struct periodic *thread;
 };
@@ -75,7 +78,8 @@ static int call_service(struct preheat *p, const char *method, const char *path,
 	return rc;
 }
 
-/* 0, or -errno: it is said again later, but for -ENOENT: the order is gone. */
+/* Report the order's state.  0, or -errno: it is reported again later; -ENOENT: the service
+ * does not have the order any more. */
 static int report_order(struct preheat *p, const struct node_preheat_order *o,
 			struct error *err)
 {
@@ -109,7 +113,7 @@ static void drop_order(struct preheat *p, struct node_preheat_order *o)
 	struct remote_call call;
 	bool was;
 
-	/* Its blocks stay as long as others do. */
+	/* Fetched blocks stay in the cache as long as any other unused blocks. */
 	begin_call(p, &call);
 	if (o->env.name[0])
 		(void)!environment_umount(&p->node->environments, o->env.name,
@@ -122,7 +126,7 @@ static void fail_order(struct node_preheat_order *o, const struct error *why)
 {
 	o->state = FAILED;
 	o->wants_report = true;
-	/* JSON says UTF-8 only: a reason that is cut could end within a sign. */
+	/* JSON takes only UTF-8, and a cut text could end within a character: keep to ASCII. */
 	for (size_t i = 0; i + 1 < REASON_MAX && why->msg[i]; i++) {
 		o->reason[i] = why->msg[i] < ' ' || why->msg[i] > '~'
 				       ? '?'
@@ -141,7 +145,7 @@ static int begin_image(struct preheat *p, struct node_preheat_order *o,
 	if (rc < 0)
 		return rc;
 	o->image = prepared.image;
-	/* The hot set of the nearest trace comes first. */
+	/* Wait for the trace, so that its hot set is prefetched first. */
 	trace_lookup_prepare(p->node->traces, o->image, prepared.early);
 	trace_lookup_await_hot(p->node->traces, o->image);
 	return node_prefetch(p->node->prefetches, o->image,
@@ -150,7 +154,8 @@ static int begin_image(struct preheat *p, struct node_preheat_order *o,
 			     NULL, NULL, err);
 }
 
-/* Open, a snapshot is fetched whole; whether the node uses the store is its own to say. */
+/* Open the snapshot, which fetches all of it; environment_open() checks that the node allows
+ * the store. */
 static int begin_env(struct preheat *p, struct node_preheat_order *o,
 		     struct remote_call *call, struct error *err)
 {
@@ -178,7 +183,7 @@ static int begin_env(struct preheat *p, struct node_preheat_order *o,
 					  &o->image, err);
 }
 
-/* Have it on the node, and its prefetch under way. */
+/* Bring the ordered image or snapshot to the node, and start its prefetch. */
 static void begin_order(struct preheat *p, struct node_preheat_order *o)
 {
 	struct remote_call call;
@@ -208,7 +213,8 @@ static void look_at_order(struct preheat *p, struct node_preheat_order *o)
 
 	if (o->state != RUNNING)
 		return;
-	/* An environment that nobody asks for is closed after a while. */
+	/* An empty read keeps the environment open: an environment that nobody reads is closed
+	 * after a while. */
 	if (o->is_env) {
 		struct remote_call call;
 
@@ -254,8 +260,8 @@ static void look_after(struct preheat *p, struct node_preheat_order *o)
 		o->wants_report = false;
 	else if (rc != -ENOENT)
 		log_debug("preheat", "report reason=\"%s\"", err.msg);
-	/* An order that the service has no more needs no report; its
-	 * preparation goes on. */
+	/* An order that the service does not have any more needs no report.  The prefetch goes
+	 * on. */
 	if (rc == -ENOENT || (rc == 0 && o->state != RUNNING))
 		drop_order(p, o);
 }
@@ -273,7 +279,7 @@ static struct node_preheat_order *place_for(struct preheat *p, int64_t id)
 	return free_one;
 }
 
-/* The snapshot that an order names; false: it names none. */
+/* Read the snapshot that an order names; false: it names none. */
 static bool read_env(const json_t *env, struct preheat_env *ret)
 {
 	const char *folder = json_string_value(json_object_get(env, "folder"));
@@ -296,7 +302,7 @@ static void take_order(struct preheat *p, const json_t *one)
 	int64_t id = json_integer_value(json_object_get(one, "id"));
 	struct node_preheat_order *o = id > 0 ? place_for(p, id) : NULL;
 
-	/* Those for which there is no room come again. */
+	/* An order without a free entry is skipped: the service lists it again next time. */
 	if (!o || !ref || !what || strlen(ref) >= sizeof(o->ref))
 		return;
 	*o = (struct node_preheat_order){ .id = id,
@@ -326,7 +332,7 @@ static void ask_orders(struct preheat *p)
 	rc = rc < 0 ? error_nomem(&err)
 		    : call_service(p, "GET", path.data, NULL, &answer, &err);
 	if (rc < 0) {
-		/* Traces tell loudly when the service is away. */
+		/* Log this at debug level only: trace_lookup logs it when the service is away. */
 		log_debug("preheat", "no orders reason=\"%s\"", err.msg);
 		return;
 	}

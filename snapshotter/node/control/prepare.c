@@ -37,7 +37,7 @@ static bool is_unreachable(int rc)
 	}
 }
 
-/* Takes a use of `i` (NULL: there is none): `ret` has it then, if it may be used. */
+/* Give `ret` the image `i` (a use, which is taken; NULL: none), if it is admitted. */
 static void take_admitted(struct node *n, struct image *i, struct prepared *ret)
 {
 	struct error ignored = ERROR_INIT;
@@ -63,16 +63,17 @@ static int add_digest_name(struct image *i, const struct image_name *n,
 	return name ? image_set_name(i, name, err) : error_nomem(err);
 }
 
-/* --------------------------------------------------------------- by its registry --- */
+/* --------------------------------------------------------- --- with the registry --- */
 
-/* An image on its way; what a step found is the next one's. */
+/* The state of one preparation: each step reads the results of the steps before. */
 struct preparation {
 	struct node *n;
 	const struct image_name *name;
-	struct oci_store *store; /* its repository */
+	struct oci_store *store; /* the image's repository */
 	struct resolved resolved;
 	struct admitted admitted;
-	struct prepared *ret; /* its image ends the way */
+	/* once `ret->image` is set, no more steps are needed */
+	struct prepared *ret;
 };
 
 static int preparation_resolve(struct preparation *p, struct error *err)
@@ -84,8 +85,8 @@ static int preparation_resolve(struct preparation *p, struct error *err)
 	if (rc < 0)
 		return rc;
 	p->ret->answered = true;
-	/* An image whose signature is over is looked at again: a newer one may
-	 * be there. */
+	/* If the image's signature has expired, take_here() leaves it out: the registry may
+	 * have a newer signature. */
 	take_here(p->n, p->name, &r->top, p->ret);
 	if (!p->ret->image)
 		rc = resolve_platform(r, p->store, err);
@@ -96,7 +97,7 @@ static int preparation_resolve(struct preparation *p, struct error *err)
 	return rc;
 }
 
-/* The node has no image of this manifest that may be used. */
+/* Find an artifact, as the node has no usable image of this manifest. */
 static int preparation_admit(struct preparation *p, struct error *err)
 {
 	const struct admit_request request = {
@@ -113,7 +114,7 @@ static int preparation_admit(struct preparation *p, struct error *err)
 	return rc;
 }
 
-/* The image's traces are looked for while its files come. */
+/* Begin to look for the image's traces while its files are fetched. */
 static struct trace_early *begin_search(struct preparation *p)
 {
 	const struct image_name *n = p->name;
@@ -133,7 +134,8 @@ static struct trace_early *begin_search(struct preparation *p)
 					  ->image_config);
 }
 
-/* The node has the artifact's image, under another name or with an older signature. */
+/* The node has the artifact's image already, under another name or with an older signature: add
+ * the new name and signature. */
 static int renew_image(struct image *i, struct admitted *a, struct error *err)
 {
 	const struct buf *evidence = &admitted_artifact(a)->evidence;
@@ -146,7 +148,7 @@ static int renew_image(struct image *i, struct admitted *a, struct error *err)
 	return rc;
 }
 
-/* Inside the gate of the image `id`. */
+/* Fetch the image `id`; its gate is held. */
 static int fetch_new(struct preparation *p, const struct digest *id,
 		     struct error *err)
 {
@@ -210,8 +212,8 @@ static int have_image(struct preparation *p, struct error *err)
 	return rc;
 }
 
-/* An index of the service that turned out to be wrong is no reason to fail: the image is
- * as ordinary as its registry said. */
+/* An index of the service turned out to be wrong: that is no failure, the image starts the
+ * ordinary way, as if the service had no index. */
 static int drop_wrong_offer(struct preparation *p, struct error *err)
 {
 	log_warning("index",
@@ -237,7 +239,7 @@ static int preparation_fetch(struct preparation *p, struct error *err)
 					&p->resolved.top, err);
 }
 
-/* `ret->image` is set on success. */
+/* Prepare the image with its repository; `ret->image` is set on success. */
 static int prepare_by_store(struct node *n, const struct image_name *name,
 			    struct oci_store *store, struct prepared *ret,
 			    struct error *err)
@@ -277,9 +279,9 @@ static int ask_registry(struct node *n, const struct image_name *name,
 	return remote_call_why(name->call, name->ref.host, rc, err);
 }
 
-/* ---------------------------------------------------------------- together --- */
+/* ----------------------------------------------------------- --- all cases --- */
 
-/* The registry is out of reach for `rc`: what did the tag name last? */
+/* The registry cannot be reached, for the reason `rc`: take the image that the tag named last. */
 static int take_stale(struct node *n, const struct image_name *name, int rc,
 		      struct prepared *ret, const struct error *why)
 {
@@ -297,7 +299,7 @@ static int take_stale(struct node *n, const struct image_name *name, int rc,
 	return 0;
 }
 
-/* An image that was never converted, or whose name is wrong, is an answer, not a fault. */
+/* Is `rc` a failure?  An image that was never converted or whose name is invalid is an answer. */
 static bool is_fault(int rc)
 {
 	return rc < 0 && rc != -ENOENT && rc != -EINVAL &&

@@ -24,8 +24,8 @@ static int ready_answer(void *arg, struct control_call *call, struct buf *reply)
 	return node_ready(arg, call, reply);
 }
 
-/* Connections are grouped by container, so that a container that floods the
- * socket is one of many. */
+/* Group connections by container, so that a container that floods the socket takes the share of
+ * one container only. */
 static uint64_t peer_group(const struct httpd_peer *peer)
 {
 	AUTO_BUF cgroups = BUF_INIT;
@@ -44,7 +44,7 @@ static void take_down(struct ready_server *s)
 	control_server_free(s->server);
 }
 
-/* Also its end is here: to close what strangers left may take a while. */
+/* The thread also closes the server: closing connections that strangers left may take a while. */
 static void *ready_main(void *arg)
 {
 	struct ready_server *s = arg;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * RUN/ready.sock, where containers say that they are ready.  It has a loop and
- * threads of its own: what a stranger does there is no matter of anybody else.
+ * threads of its own: a container that floods it delays no other work.
  */
 #ifndef BOOTSEER_NODE_CONTROL_READY_SERVER_H
 #define BOOTSEER_NODE_CONTROL_READY_SERVER_H

@@ -39,7 +39,8 @@ static void add_trouble(json_t *list, const struct registry_trouble *t,
 {
 	json_t *reason = json_string(why->msg);
 
-	/* A message may quote bytes that are no UTF-8. */
+	/* Packing fails if the message quotes bytes that are not UTF-8; that registry is left
+	 * out. */
 	(void)json_array_append_new(list,
 				    json_pack("{s:s, s:s, s:I, s:o, s:s}",
 					      "registry", registry, "state",

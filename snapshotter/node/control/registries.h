@@ -6,8 +6,8 @@
 #include "common/json.h"
 #include "snapshotter/node/images/origin.h"
 
-/* Each with registry, state, seconds (since when, or how long yet), reason and cure; NULL:
- * no memory. */
+/* An array of registries, each with registry, state, seconds (since the failure, or until the
+ * next attempt), reason and cure; NULL: no memory. */
 json_t *node_registries(struct origins *origins) MUST_CHECK;
 
 #endif

@@ -98,10 +98,10 @@ int resolve_top(const struct image_name *n, struct oci_store *store,
 	bool is_here;
 	int rc = 0;
 
-	/* The digest that containerd's CRI names is an image's, whose manifest it has just pulled.
-	 * Registries that have a quota count manifests, so containerd's copy is taken where there
-	 * is one.  Either way the list of artifacts is asked for at once; as a guess when
-	 * nothing says yet that the registry has the image. */
+	/* The digest that containerd's CRI gives is that of a manifest which it has just
+	 * pulled.  Take containerd's copy if there is one, since some registries count
+	 * manifests against a quota.  Ask for the list of artifacts at the same time, as a
+	 * guess if the manifest is not here and the registry may not have the image. */
 	is_here = n->of_image && content_get_manifest(containerd_root,
 						      &n->digest, &r.manifest);
 	if (n->of_image)

@@ -353,8 +353,8 @@ static void add_device_figures(struct figures *f, const struct device_stats *d)
 	f->blocks += d->blocks;
 }
 
-/* Held, as the counting looks at each of its blocks and the lock is for all
- * images. */
+/* Count an image's blocks in the cache.  The mount is held instead of the lock, since the count
+ * visits every block and the lock is shared by all images. */
 static size_t count_held(struct image *i)
 {
 	struct mounted *m = mounted_hold(i);
@@ -610,7 +610,7 @@ static void add_environment(void *arg, const struct environment_room *r)
 					      (json_int_t)r->left));
 }
 
-/* The rest is p2p.status's. */
+/* The counts of peers only; p2p.status has the details. */
 static json_t *p2p_json(const struct node *n, const struct p2p_stats *p)
 {
 	if (!n->peers)
@@ -626,7 +626,7 @@ static json_t *p2p_json(const struct node *n, const struct p2p_stats *p)
 				      p->links_refused_total));
 }
 
-/* How registries are reached here, for a command that asks them in bootseerd's place. */
+/* The options for reaching registries, for commands that ask a registry themselves. */
 static json_t *access_json(const struct node_config *cfg)
 {
 	json_t *plain = json_array();

@@ -11,10 +11,10 @@
 json_t *node_status(struct node *n) MUST_CHECK;
 /* Names of the users of all images that begin with `prefix`. */
 json_t *node_users(struct node *n, const char *prefix) MUST_CHECK;
-/* `call` is of the registry, which may be NULL. */
+/* The doctor's checks as JSON.  `registry` is checked too, within `call`; it may be NULL. */
 json_t *node_doctor(struct node *n, const char *registry,
 		    struct remote_call *call) MUST_CHECK;
-/* image.prefetch's answer, which status has of each image, too. */
+/* The answer of image.prefetch, which is also a part of node.status. */
 json_t *node_prefetch_json(struct image *i) MUST_CHECK;
 
 #endif

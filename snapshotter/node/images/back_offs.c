@@ -14,7 +14,7 @@ void back_offs_fini(struct back_offs *b)
 	(void)pthread_mutex_destroy(&b->lock);
 }
 
-/* With the lock.  NULL: it has no place. */
+/* The lock is held.  NULL: the host has no entry. */
 static struct back_off_host *find_host(struct back_offs *b, const char *host)
 {
 	for (size_t i = 0; i < BACK_OFFS_HOSTS_MAX; i++)
@@ -23,7 +23,8 @@ static struct back_off_host *find_host(struct back_offs *b, const char *host)
 	return NULL;
 }
 
-/* With the lock.  Places are not given up: sums would begin anew. */
+/* Find or make the host's entry.  The lock is held.  Entries are never removed, since their
+ * sums would start from 0. */
 static struct back_off_host *get_host(struct back_offs *b, const char *host)
 {
 	struct back_off_host *h = find_host(b, host);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How long requests to each registry have waited before they were made again: why a
- * start was slow (docs/profiler.md).  Any thread. */
+/* How long requests to each registry have waited before they were repeated, which explains slow
+ * starts (docs/profiler.md).  Any thread. */
 #ifndef BOOTSEER_NODE_BACK_OFFS_H
 #define BOOTSEER_NODE_BACK_OFFS_H
 
@@ -8,20 +8,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BACK_OFFS_HOSTS_MAX 64 /* what is beyond is not counted */
+#define BACK_OFFS_HOSTS_MAX 64 /* further hosts are not counted */
 #define BACK_OFFS_HOST_ROOM 256
 
-/* Since the node began.  Times in which some request waited, however many did. */
+/* Sums since the node began.  Times during which at least one request waited. */
 struct back_off_sums {
-	uint64_t n;           /* requests that were made again */
-	int64_t waited_ns;    /* after a failure */
-	int64_t throttled_ns; /* because the registry said "later" */
+	uint64_t n;           /* requests that were repeated */
+	int64_t waited_ns;    /* waits after a failure */
+	int64_t throttled_ns; /* waits because the registry throttles (429) */
 };
 
 struct back_off_host {
-	char name[BACK_OFFS_HOST_ROOM]; /* "": the place is free */
+	char name[BACK_OFFS_HOST_ROOM]; /* "": this entry is free */
 	struct back_off_sums sums;
-	unsigned int n_waiting[2]; /* after a failure; throttled */
+	/* requests that wait now: [0] after a failure; [1] throttled */
+	unsigned int n_waiting[2];
 	int64_t since_ns[2];
 };
 
@@ -33,11 +34,11 @@ struct back_offs {
 void back_offs_init(struct back_offs *b);
 void back_offs_fini(struct back_offs *b);
 
-/* A request begins to wait, or goes on. */
+/* Note that a request begins to wait, or (`is_over`) goes on. */
 void back_offs_note(struct back_offs *b, const char *host, bool is_throttled,
 		    bool is_over, int64_t now_ns);
 
-/* Waits under way count, too. */
+/* The host's sums, with the waits that are still under way. */
 void back_offs_get(struct back_offs *b, const char *host, int64_t now_ns,
 		   struct back_off_sums *ret);
 

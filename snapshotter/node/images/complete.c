@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ROOT/cache/mounts/ID.erofs is the image's metadata laid out anew: its chunks
- * point into the cache's segment files, which are its extra devices.  ID.json
- * beside it says which layout it is, so that a mount whose blocks still lie where
- * they lay need not make it again.
+ * ROOT/cache/mounts/ID.erofs is the image's metadata laid out anew: its chunks point into the
+ * cache's segment files, which are its extra devices.  ID.json beside it says which layout it
+ * is, so that it is not made again for the next mount while the blocks have not moved.
  */
 #include "snapshotter/node/images/complete.h"
 
@@ -22,18 +21,18 @@
 
 #define LAYOUT_VERSION "complete-1"
 #define KEY_FILE_MAX (1u << 20)
-/* Checks of the clock: a block is hashed in a few milliseconds at most. */
+/* Blocks hashed between two checks of the deadline: a block takes a few milliseconds at most. */
 #define BLOCKS_PER_LOOK 8
 /*
- * Many chunks of the image's metadata may point to the same blocks, so that what is
- * laid out anew has no bound by the sizes of metadata and device.  An image beyond
- * these stays lazy.  40 GB in files of 30 KB need 1.5 million pieces.
+ * Many chunks of an image's metadata may point to the same blocks, so the size of the new
+ * layout is not bounded by the sizes of metadata and device.  An image above these limits stays
+ * lazy.  40 GB in files of 30 KB need 1.5 million pieces.
  */
 #define PIECES_MAX (UINT32_C(1) << 22)
 #define PIECES_PER_LOOK 4096
 #define LAYOUT_BYTES_MAX (UINT64_C(256) << 20)
 
-/* Where a block of the map lies. */
+/* Position of a block in the cache's files. */
 struct block_place {
 	uint64_t off;
 	uint32_t device; /* index into complete.files */
@@ -41,7 +40,7 @@ struct block_place {
 
 struct complete_layout {
 	const struct complete_job *job;
-	struct block_place *places;          /* one a block of the map */
+	struct block_place *places;          /* one for each block of the map */
 	uint32_t numbers[EROFS_DEVICES_MAX]; /* the cache's file numbers */
 	uint64_t sizes[EROFS_DEVICES_MAX];
 	size_t n_files;
@@ -65,7 +64,8 @@ static bool is_late(int64_t deadline_ns)
 	return clock_now_ns() > deadline_ns;
 }
 
-/* Cheap, so that an image that is not whole costs next to nothing. */
+/* Are all blocks in the cache?  This check is cheap, so an incomplete image costs next to
+ * nothing. */
 static int check_held(const struct complete_job *job, struct error *err)
 {
 	struct block b;
@@ -81,7 +81,7 @@ static int check_held(const struct complete_job *job, struct error *err)
 	return 0;
 }
 
-/* ---------------------------------------------------------------- places --- */
+/* -------------------------------------------------- --- places of blocks --- */
 
 static int device_of(struct complete_layout *l, uint32_t number, uint32_t *ret,
 		     struct error *err)
@@ -162,9 +162,9 @@ static int layout_key(struct complete_layout *l, struct error *err)
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* --------------------------------------------------------------- the tree --- */
+/* -------------------------------------------------- --- the metadata tree --- */
 
-/* Append, joining what lies one after the other in file and device. */
+/* Append an extent, joined to the last one if both are adjacent in file and device. */
 static void add_extent(struct extent *v, uint32_t *n, uint64_t off,
 		       uint64_t len, uint64_t voff)
 {
@@ -178,7 +178,7 @@ static void add_extent(struct extent *v, uint32_t *n, uint64_t off,
 	v[(*n)++] = (struct extent){ .off = off, .len = len, .voff = voff };
 }
 
-/* May the image have one more piece? */
+/* Count one more piece; fails if the image has too many. */
 static int count_piece(struct complete_layout *l, struct error *err)
 {
 	if (l->n_pieces == PIECES_MAX)
@@ -195,8 +195,7 @@ static int count_piece(struct complete_layout *l, struct error *err)
 	return 0;
 }
 
-/* Cut one extent of the virtual device at the blocks it covers.  `v` NULL:
- * only count. */
+/* Cut one extent of the virtual device at the borders of blocks.  `v` NULL: only count. */
 static int map_extent(struct complete_layout *l, const struct extent *e,
 		      struct extent *v, uint32_t *n, struct error *err)
 {
@@ -252,8 +251,8 @@ static int map_file_extents(struct complete_layout *l, struct tree *t,
 	return rc;
 }
 
-/* Visit each inode once: folders wait in a list through user_ptr, files that
- * were visited have `mark` there. */
+/* Map each inode once: folders wait in a list linked by user_ptr; in visited files user_ptr is
+ * `mark`. */
 static int map_tree(struct complete_layout *l, struct tree *t,
 		    struct error *err)
 {
@@ -308,16 +307,17 @@ static int build_alone(struct complete_layout *l, void **ret, size_t *ret_len,
 			 l->numbers[i]);
 	}
 	rc = erofs_write(t, &params, ret, ret_len, err);
-	/* The kernel gets nothing that was not checked, ours neither. */
+	/* Check the result: the kernel gets no image that was not checked, not even our own. */
 	return rc < 0 ? rc : erofs_check(*ret, *ret_len, &img, err);
 }
 
-/* Build the layout. Builds go one after the other, since the tree of a large
- * image is a GiB of memory. */
+/* Build the layout. Only one build runs at a time, since the tree of a large image takes a GiB
+ * of memory. */
 static int build_layout(struct complete_layout *l, void **ret, size_t *ret_len,
 			struct error *err)
 {
-	static const struct digest layouts; /* the ID of no image */
+	/* zeros, which is no image's ID, name the gate of layouts */
+	static const struct digest layouts;
 	struct keyed_lock *gate = l->job->gate;
 	int rc = 0;
 
@@ -333,9 +333,9 @@ static int build_layout(struct complete_layout *l, void **ret, size_t *ret_len,
 	return rc;
 }
 
-/* ---------------------------------------------------------------- on disk --- */
+/* ------------------------------------------------- --- the layout on disk --- */
 
-/* Is the layout on disk this one, and undamaged? */
+/* Is the file on disk this layout, and undamaged? */
 static bool is_current(const struct complete_layout *l, const char *key_path,
 		       const char *meta_path)
 {
@@ -399,7 +399,7 @@ static int write_layout(struct complete_layout *l, const struct complete *c,
 		return rc;
 	if (is_current(l, key_path, c->meta_path))
 		return 0;
-	/* The kernel is asked about a mount by this very file. */
+	/* An earlier mount of this file must not be in use: the kernel still reads it. */
 	if (cache_mount_is_live(l->job->cache, l->job->name))
 		return error_set(err, EBUSY,
 				 "an earlier mount of it is still in use");
@@ -445,7 +445,8 @@ int complete_prepare(const struct complete_job *job, struct complete *ret,
 	struct complete c = { .files = NULL };
 	int rc;
 
-	/* All but where the blocks lie is in the layout, too. */
+	/* The new layout has at least the size of the metadata, so refuse too large metadata at
+	 * once. */
 	if (job->meta->len > LAYOUT_BYTES_MAX)
 		return error_set(err, EFBIG,
 				 "its metadata has %zu bytes; %" PRIu64

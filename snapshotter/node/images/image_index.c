@@ -9,7 +9,7 @@
 #include "image/erofs/file_map.h"
 #include "snapshotter/node/images/origin.h"
 
-#define WORDS_MAX 1024 /* of entry point and command */
+#define WORDS_MAX 1024 /* words of entry point and command together */
 
 static int open_file(const struct image *i, const char *name,
 		     const struct digest *want, struct map_file *ret,
@@ -67,7 +67,8 @@ struct digest image_manifest(struct image *i)
 
 	if (!digest_equal(&d, &none))
 		return d;
-	/* A flat image's artifact does not name it; what led to it does. */
+	/* A flat image's artifact does not name the image's manifest; a reference by digest
+	 * that led to it does. */
 	images_lock(i->all);
 	for (k = 0; k < i->state.names.n; k++) {
 		at = strchr(i->state.names.v[k], '@');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An image's files for making and mapping traces, without a mount. */
+/* An image's file index for making and applying traces, without a mount. */
 #ifndef BOOTSEER_NODE_IMAGE_INDEX_H
 #define BOOTSEER_NODE_IMAGE_INDEX_H
 
@@ -21,19 +21,19 @@ struct image_index {
 		.files = NULL \
 	}
 
-/* Both files are hashed, and the metadata is walked: tens of milliseconds for a
- * large image, so never on the way of a read. */
+/* Open the index.  It hashes both files and walks the metadata, tens of milliseconds for a
+ * large image, so never call it while a read waits. */
 int image_index_open(const struct image *i, struct image_index *ret,
 		     struct error *err) MUST_CHECK;
 void image_index_close(struct image_index *v);
 
-/* Name of the image in traces: the manifest of the ordinary image. */
+/* The image's name in traces: the manifest digest of the ordinary image. */
 struct digest image_manifest(struct image *i);
-/* Name in traces of the place that the image is from: origin_place(); the
- * caller's, NULL when memory is short. */
+/* The name in traces of the image's repository: origin_place(); the caller's, NULL when memory
+ * is short. */
 char *image_repo(const struct image *i) MUST_CHECK;
 
-/* Is it the snapshot of an environment? */
+/* Is the image the snapshot of an environment? */
 bool image_is_environment(const struct image *i);
 
 /*
@@ -44,8 +44,8 @@ bool image_is_environment(const struct image *i);
 int image_config(struct origins *origins, struct image *i, struct buf *ret,
 		 struct error *err) MUST_CHECK;
 
-/* The key of what the config starts; the caller's, NULL when memory is short.
- * Pure. */
+/* The workload key of what the config starts; the caller's, NULL when memory is short. Does no
+ * I/O. */
 char *image_config_key(const char *config, size_t len) MUST_CHECK;
 
 #endif

@@ -13,15 +13,16 @@
 #include "common/log.h"
 #include "snapshotter/node/images/indexes.h"
 
-/* Tells these digests from those of other things; its NUL is hashed with it. */
+/* Prefix that keeps image ids apart from other digests; its NUL is hashed with it. */
 #define ID_DOMAIN "bootseer-image-id-v1"
 
 struct images {
-	/* For one name at a time, so that what is on disk leads each to one
-	 * image at most; held over the writing, taken before the others. */
+	/* Lets one name be set at a time, so that on disk each name leads to at most one image;
+	 * held while the states are written, locked before the other locks. */
 	pthread_mutex_t naming;
 	struct indexes *indexes;
-	pthread_mutex_t lock; /* protects the list and what images.h says */
+	/* protects the list and the members that images.h names */
+	pthread_mutex_t lock;
 	struct image *first;
 	size_t n;
 	char *dir;     /* ROOT/images */
@@ -139,7 +140,8 @@ static int load_files(struct image *i, struct error *err)
 				 "state.json do not name its folder");
 	rc = artifact_parse(manifest.data, manifest.len, config.data,
 			    config.len, &i->artifact, err);
-	/* The texts are on disk; a hundred images need not hold them. */
+	/* Free the texts: they are on disk, and memory should not hold those of a hundred
+	 * images. */
 	buf_fini(&i->artifact.manifest_json);
 	buf_fini(&i->artifact.config_json);
 	i->artifact.digest = d;
@@ -189,8 +191,8 @@ static void load_one(struct images *t, const char *name)
 
 /* ---------------------------------------------------------------- indexes --- */
 
-/* Give each image an index of its own. When two images claim one, one of their
- * states is damaged; the image that was mounted keeps it. */
+/* Give each image an index of its own. Two images with the same index mean that a state file is
+ * damaged; the image that is mounted with it keeps it. */
 static int claim_indexes(struct images *t, struct error *err)
 {
 	struct image *i;
@@ -224,7 +226,7 @@ static int open_indexes(struct images *t, const char *run, struct error *err)
 	return rc < 0 ? rc : claim_indexes(t, err);
 }
 
-/* Remove a folder that a crash left half made. */
+/* Remove a staged folder that a crash left half made. */
 static void remove_stage(struct images *t, const char *name)
 {
 	AUTO_FREE char *path = fs_join(t->dir, name);
@@ -435,8 +437,8 @@ char *image_label(const struct image *i)
 	return strdup(text);
 }
 
-/* Also on disk: a bootseerd that is killed and started again must not take an image
- * for an old one that somebody is about to mount. */
+/* Set the time of last use on disk too: after a restart of bootseerd, an image that is about to
+ * be mounted must not look old. */
 void image_touch(struct image *i)
 {
 	AUTO_FREE char *path = image_path(i, "state.json");
@@ -444,7 +446,7 @@ void image_touch(struct image *i)
 	images_lock(i->all);
 	i->used_at = time(NULL);
 	images_unlock(i->all);
-	/* A time that is lost makes it go a little earlier. */
+	/* If the time cannot be written, the image may be removed a little too early, no more. */
 	if (path)
 		(void)!utimensat(AT_FDCWD, path, NULL, 0);
 }
@@ -467,7 +469,7 @@ static int save_state(struct image *i, struct error *err)
 
 	if (!path)
 		return error_nomem(err);
-	/* So that the file's last writer is the one with the last state. */
+	/* One writer at a time, so that the file ends with the latest state. */
 	pthread_mutex_lock(&i->saving);
 	images_lock(i->all);
 	rc = image_state_format(&i->state, &text, err);
@@ -526,8 +528,8 @@ int image_remove_user(struct image *i, const char *user, bool *ret_was,
 		return 0;
 	rc = save_state(i, err);
 	if (rc < 0 && rc != -ENOSPC && rc != -EDQUOT) {
-		/* The disk has it still, and the next try has to find it; without
-		 * memory it is as on a full disk. */
+		/* The disk still lists the user, so memory has to as well, for the next try; if
+		 * memory is short, the user is forgotten as on a full disk. */
 		*ret_was = false;
 		images_lock(i->all);
 		(void)!names_add(&i->state.users, user, STATE_USERS_MAX, false);
@@ -535,8 +537,8 @@ int image_remove_user(struct image *i, const char *user, bool *ret_was,
 	}
 	if (rc != -ENOSPC && rc != -EDQUOT)
 		return rc;
-	/* To leave must be possible on a full disk.  A user who comes back at
-	 * the next start costs a mount, until somebody forgets it again. */
+	/* Removing a user must be possible on a full disk.  After a restart the user is there
+	 * again and costs a mount, until it is removed again. */
 	log_warning("images",
 		    "user=\"%s\" of image=%.12s is forgotten until the next "
 		    "start only reason=\"%s\"",
@@ -587,8 +589,8 @@ int image_set_prefetch(struct image *i, enum state_prefetch prefetch,
 	return rc;
 }
 
-/* The image that had `name`, and has not any more.  Who is removed meanwhile has no
- * state to save. */
+/* Save the state of the image that just lost `name`.  If the image was removed meanwhile, it
+ * has no state to save. */
 static int save_without_name(struct image *other, const char *name,
 			     struct error *err)
 {
@@ -599,7 +601,8 @@ static int save_without_name(struct image *other, const char *name,
 	images_lock(other->all);
 	if (other->removed)
 		rc = 0;
-	else /* without memory it leads nowhere, and is asked for again */
+	/* if memory is short, the name leads nowhere, and the registry is asked */
+	else
 		(void)!names_add(&other->state.names, name, STATE_NAMES_MAX,
 				 true);
 	images_unlock(other->all);
@@ -627,9 +630,9 @@ int image_set_name(struct image *i, const char *name, struct error *err)
 	images_unlock(i->all);
 	if (rc < 0)
 		rc = error_errno(err, -rc, "name '%s'", name);
-	/* A crash between the two leaves a name that leads nowhere, which is
-	 * asked for again, never one that leads to two images; so does a disk
-	 * that takes the first only. */
+	/* Save the old image first.  A crash between the two writes, or a disk that takes only
+	 * the first, leaves a name that leads nowhere, so the registry is asked; never one that
+	 * leads to two images. */
 	if (rc == 0 && other)
 		rc = save_without_name(other, name, err);
 	if (rc == 0 && !was)
@@ -693,8 +696,8 @@ void image_forget_errors(struct image *i)
 	images_unlock(i->all);
 }
 
-/* Write a file of a staged folder. A crash leaves nothing of the folder, so the
- * file needs no rename, and images_add() makes all of them durable at once. */
+/* Write a file of a staged folder. A crash loses the whole folder, so the file needs no rename,
+ * and images_add() makes all files durable at once. */
 static int write_staged(const char *dir, const char *name, const struct buf *b,
 			struct error *err)
 {
@@ -727,7 +730,7 @@ int images_stage_texts(const char *staged, const struct artifact *a,
 	return rc;
 }
 
-/* Nobody else knows the image yet. */
+/* Write the state file; the image is not in the table yet, so no lock is needed. */
 static int stage_state(struct image *i, const char *staged, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -739,7 +742,7 @@ static int stage_state(struct image *i, const char *staged, struct error *err)
 	return error_wrap(err, rc, "state of image %.12s", i->hex);
 }
 
-/* Write what is still missing in the staged folder and give it its name. */
+/* Write the missing files of the staged folder and rename it to its final name. */
 static int publish_folder(struct images *t, struct image *i, const char *staged,
 			  struct error *err)
 {
@@ -749,20 +752,20 @@ static int publish_folder(struct images *t, struct image *i, const char *staged,
 		rc = fs_sync_dir(staged, err);
 	if (rc < 0)
 		return rc;
-	/* Only a folder that was too damaged to load can be there. */
+	/* A folder of that name can only be one that was too damaged to load. */
 	rc = fs_remove_tree(i->dir, err);
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
 	if (rename(staged, i->dir) < 0)
 		return error_errno(err, errno, "rename '%s'", staged);
 	rc = fs_sync_dir(t->dir, err);
-	/* Its names would come with it when the node starts next. */
+	/* Move the folder back: at the next start it would be loaded, with its names. */
 	if (rc < 0)
 		(void)rename(i->dir, staged);
 	return rc;
 }
 
-/* The names that lead to no other image.  With `naming`. */
+/* Add the names of `place` that lead to no other image.  `naming` is held. */
 static int take_free_names(struct image *i, const struct image_place *place,
 			   struct error *err)
 {
@@ -782,7 +785,7 @@ static int take_free_names(struct image *i, const struct image_place *place,
 		      : 0;
 }
 
-/* The image of `place`, in no table yet; what is freed by image_destroy(). */
+/* Make the image of `place`, without adding it to the table; free it with image_destroy(). */
 static int make_image(struct images *t, const struct artifact *a,
 		      const struct image_place *place, struct image **ret,
 		      struct error *err)
@@ -830,7 +833,7 @@ int images_add(struct images *t, const char *staged, struct artifact *a,
 	if (rc == 0)
 		rc = publish_folder(t, i, staged, err);
 	if (rc == 0) {
-		/* The texts are on disk from here. */
+		/* The texts have been written to disk, so free them. */
 		buf_fini(&a->manifest_json);
 		buf_fini(&a->config_json);
 		buf_fini(&a->image_config);
@@ -857,7 +860,7 @@ int images_remove(struct image *i, struct error *err)
 	bool busy;
 
 	images_lock(t);
-	/* Removed by another call: its folder may be a later image's by now. */
+	/* Another call may have removed the image: its folder may belong to a newer image then. */
 	busy = i->removed || is_needed(i);
 	if (!busy) {
 		for (p = &t->first; *p != i; p = &(*p)->next)
@@ -871,7 +874,8 @@ int images_remove(struct image *i, struct error *err)
 		return error_set(err, EBUSY, "image %.12s has users or is gone",
 				 i->hex);
 	(void)rmdir(i->mountpoint);
-	/* All at once, as it came: half a folder would look damaged. */
+	/* Rename the folder first, so that it goes at once: a half-deleted folder would look
+	 * damaged. */
 	if (asprintf(&grave, "%s/" IMAGES_STAGE_PREFIX "%s", t->dir, i->hex) <
 	    0) {
 		grave = NULL;

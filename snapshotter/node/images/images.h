@@ -26,9 +26,10 @@
 #include "snapshotter/node/images/state.h"
 
 #define IMAGES_MAX 4096
-#define IMAGES_STAGE_PREFIX "tmp." /* of folders that are no images (yet) */
-/* File of the image's folder with the evidence that its artifact was accepted
- * for (trust/admission.h), and its bytes at most. */
+/* prefix of folders that are no images (yet) */
+#define IMAGES_STAGE_PREFIX "tmp."
+/* File of an image's folder with the signature for which its artifact was accepted
+ * (trust/admission.h), and its largest size. */
 #define EVIDENCE_FILE "evidence"
 #define EVIDENCE_MAX (64u << 10)
 #define WRONG_FILE "wrong"
@@ -40,12 +41,13 @@ struct metadata_swarm;
 struct image_swarm;
 struct image_workloads;
 
-/* When an image was prepared: what its next start waited for.  Monotonic;
- * `resolved_ns` 0: no registry was asked; `end_ns` 0: it was not, since the last. */
+/* How an image was prepared, to explain what its next start waited for.  Monotonic times;
+ * `resolved_ns` 0: no registry was asked; `end_ns` 0: not prepared since the last start. */
 struct image_asked {
 	int64_t begin_ns, resolved_ns, end_ns;
-	uint64_t hot_fetched_bytes;        /* of its prefetch until then */
-	uint64_t peer_bytes, origin_bytes; /* of its swarm until then */
+	/* fetched by its prefetch until then */
+	uint64_t hot_fetched_bytes;
+	uint64_t peer_bytes, origin_bytes; /* fetched by its swarm until then */
 };
 
 struct image {
@@ -54,45 +56,53 @@ struct image {
 	char *dir;
 	char *mountpoint;         /* RUN/images/HEX/fs */
 	struct artifact artifact; /* never changes */
-	bool is_checked; /* set inside the gate: the content of its files, by
-	                  * this process */
+	/* this process has checked the content of the files; set inside the gate */
+	bool is_checked;
 
-	struct image_state state; /* images_lock(); change by image_*() */
+	struct image_state state; /* images_lock(); changed by image_*() only */
 	struct mounted *mounted;  /* images_lock(); set inside the gate */
-	struct image_prefetch *prefetch; /* images_lock(); of prefetch.c */
-	struct image_swarm *peer;        /* images_lock(); of image_swarm.c */
-	struct metadata_swarm *metadata; /* the same: it is served */
-	struct error last_error;         /* images_lock() */
-	int64_t last_error_at;           /* seconds since 1970 */
-	int64_t judged_error_at; /* the newest that housekeeper.c acted upon */
-	int64_t used_at; /* the same, images_lock(): when its state last changed
-	                  * or it was last asked for, the mtime of state.json */
+	/* images_lock(); owned by prefetch.c */
+	struct image_prefetch *prefetch;
+	/* images_lock(); owned by image_swarm.c */
+	struct image_swarm *peer;
+	/* images_lock(); set while the metadata is served to peers */
+	struct metadata_swarm *metadata;
+	struct error last_error; /* images_lock() */
+	int64_t last_error_at;   /* seconds since 1970 */
+	/* time of the newest error that housekeeper.c acted upon */
+	int64_t judged_error_at;
+	/* images_lock(); seconds since 1970 of the last change of the state or request for the
+	 * image: the mtime of state.json */
+	int64_t used_at;
 
 	struct image_asked asked; /* images_lock() */
 	unsigned int recordings;  /* images_lock(): mounts of record.c */
-	struct image_workloads *workloads; /* traces/workload.h, its lock */
+	/* traces/workload.h; under that file's lock */
+	struct image_workloads *workloads;
 	void (*workloads_free)(struct image_workloads *w);
 
-	unsigned int refs; /* the table's, as the rest */
+	unsigned int refs; /* images_lock(); number of uses */
 	bool removed;
-	bool is_not_restored; /* while the node starts: it was tried, and told */
-	pthread_mutex_t saving; /* files of the folder that change */
+	/* while the node starts: mounting it again failed and was logged */
+	bool is_not_restored;
+	/* held while a file of the folder is replaced */
+	pthread_mutex_t saving;
 	struct image *next;
 	struct images *all;
 };
 
 struct images;
 
-/* Read what is there.  What is damaged is logged and left out. */
+/* Read the images of ROOT.  Damaged images are logged and left out. */
 int images_open(const char *root, const char *run, struct images **ret,
 		struct error *err) MUST_CHECK;
 void images_close(struct images *t); /* after every image was put back */
 
-/* For short looks at members; nothing else is called while it is held. */
+/* Lock the table to read or write members for a moment; call nothing else while it is held. */
 void images_lock(struct images *t);
 void images_unlock(struct images *t);
 
-/* A use of an image, or NULL: by id; by one of its names. */
+/* Take a use of an image, by its id or by one of its names; NULL: there is none. */
 struct image *images_get(struct images *t, const struct digest *id) MUST_CHECK;
 struct image *images_by_name(struct images *t, const char *name) MUST_CHECK;
 void images_put(struct image *i); /* NULL is allowed */
@@ -103,13 +113,13 @@ void images_ref(struct image *i);
 size_t images_count(struct images *t);
 
 /*
- * A use of the image that nobody needs (no user, no mount) and that was asked for
- * longest ago, after the second `after` and before the second `before`; NULL.
+ * Take a use of the image that nobody needs (no user, no mount) and whose last request is the
+ * oldest, after the second `after` and before the second `before`; NULL: there is none.
  */
 struct image *images_oldest_unused(struct images *t, int64_t after,
 				   int64_t before) MUST_CHECK;
 
-/* A use of each image; the array is the caller's. */
+/* A use of each image; the caller frees the array. */
 int images_list(struct images *t, struct image ***ret, size_t *ret_n,
 		struct error *err) MUST_CHECK;
 void images_list_free(struct image **list, size_t n);
@@ -129,49 +139,48 @@ struct image_place {
 	size_t n_names;
 };
 
-/* Write the texts of `a` into the staged folder.  Waits for the disk: beside what comes
- * from the registry, where there is something. */
+/* Write the texts of `a` into the staged folder.  Waits for the disk, so call it while files
+ * come from the registry. */
 int images_stage_texts(const char *staged, const struct artifact *a,
 		       struct error *err) MUST_CHECK;
 
 /*
- * Take the staged folder (with metadata image, block map and texts) into the table,
- * durably.  Takes what `a` owns when it succeeds.  A use is returned.  A name that leads
- * to another image is left to image_set_name(), which takes it from there.
+ * Take the staged folder (with metadata image, block map and texts) into the table, durably.
+ * Takes what `a` owns when it succeeds.  A use is returned.  Names that lead to another image
+ * are not taken; image_set_name() moves them.
  */
 int images_add(struct images *t, const char *staged, struct artifact *a,
 	       const struct image_place *place, struct image **ret,
 	       struct error *err) MUST_CHECK;
 
-/* Forget an image that nobody uses or mounts, and delete its folder.  -EBUSY,
- * also when another call did.  Inside its gate. */
+/* Remove an image that nobody uses or mounts, and delete its folder.  -EBUSY: it is in use, or
+ * another call removed it.  Inside its gate. */
 int images_remove(struct image *i, struct error *err) MUST_CHECK;
 
 bool image_has_user(struct image *i, const char *user);
-/* Durable changes of the state. */
+/* Change the image's state durably. */
 int image_add_user(struct image *i, const char *user,
 		   struct error *err) MUST_CHECK;
-/* On a full disk it is forgotten in memory alone, and that is a success; after any
- * other failure the user is there still. */
+/* Remove a user.  On a full disk the user is removed in memory alone, which is a success; after
+ * any other failure the user is still there. */
 int image_remove_user(struct image *i, const char *user, bool *ret_was,
 		      struct error *err) MUST_CHECK;
 int image_set_complete(struct image *i, bool complete,
 		       struct error *err) MUST_CHECK;
 int image_set_prefetch(struct image *i, enum state_prefetch prefetch,
 		       struct error *err) MUST_CHECK;
-/* `name` leads to this image from now on, and to no other. */
+/* Make `name` lead to this image, and to no other. */
 int image_set_name(struct image *i, const char *name,
 		   struct error *err) MUST_CHECK;
 
-/* Keep what the artifact was accepted for (admission.h) instead of what was kept
- * before; durable. */
+/* Replace the signature for which the artifact was accepted (admission.h); durable. */
 int image_set_evidence(struct image *i, const struct buf *evidence,
 		       struct error *err) MUST_CHECK;
 
-/* Have blocks that were wrong until now judge nothing any more: what they came from is mended. */
+/* Ignore the wrong blocks that were seen until now, since their source was repaired. */
 void image_forget_errors(struct image *i);
 
-/* A file of the image; NULL when memory is short. */
+/* The path of a file of the image; NULL when memory is short. */
 char *image_path(const struct image *i, const char *name) MUST_CHECK;
 
 /* A name for messages: one of the references, else the id. */

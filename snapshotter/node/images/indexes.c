@@ -17,9 +17,9 @@
 #include "snapshotter/node/images/images.h"
 
 #define INDEX_FILE "next-index"
-#define INDEX_STEP 256 /* indexes set aside by one write of the file */
+#define INDEX_STEP 256 /* indexes reserved by one write of the file */
 #define INDEX_TEXT_MAX 32
-/* Recordings have those above (record.c). */
+/* Images have indexes below this limit, recordings those above (record.c). */
 #define INDEX_LIMIT (IMAGE_INDEX_MAX / 2)
 
 struct index_record {
@@ -28,12 +28,13 @@ struct index_record {
 };
 
 struct indexes {
-	char *file;           /* ROOT/images/next-index */
-	char *dir;            /* RUN/indexes */
-	pthread_mutex_t lock; /* protects the rest; held over the writing, so
-			       * that what is on disk leads each */
+	char *file; /* ROOT/images/next-index */
+	char *dir;  /* RUN/indexes */
+	/* protects the rest; held while the file is written, so that the file never lags behind
+	 * an index in use */
+	pthread_mutex_t lock;
 	uint64_t next;
-	uint64_t limit; /* as the file has it: none above was given */
+	uint64_t limit; /* as in the file: every index in use is below it */
 	struct index_record *records;
 	size_t n;
 };
@@ -78,7 +79,7 @@ static int read_record(struct indexes *x, const char *hex, struct error *err)
 		return error_nomem(err);
 	n = readlink(path, text, sizeof(text) - 1);
 	if (n < 0)
-		return 0; /* not one of ours */
+		return 0; /* no symbolic link: not a record of ours */
 	text[n] = '\0';
 	return parse_index(text, &index) ? remember_index(x, hex, index, err)
 					 : 0;
@@ -99,8 +100,8 @@ static int read_records(struct indexes *x, struct error *err)
 	return rc;
 }
 
-/* Before the kernel hears of the index.  One that is there and says something
- * else was not readable when we began. */
+/* Write the record before the kernel learns the index.  A record with another index was
+ * unreadable when this process began, so replace it. */
 static int write_record(struct indexes *x, const char *hex, uint64_t index,
 			struct error *err)
 {
@@ -128,7 +129,7 @@ static int read_file(struct indexes *x, struct error *err)
 	if (rc < 0 || buf_append(&text, "", 1) < 0)
 		return 0;
 	text.data[strcspn(text.data, "\n")] = '\0';
-	/* A damaged one is as none: then those that are here count. */
+	/* A damaged file counts as missing: the indexes of the images on disk count instead. */
 	(void)parse_index(text.data, &x->next);
 	return 0;
 }
@@ -170,7 +171,7 @@ void indexes_close(struct indexes *x)
 	free(x);
 }
 
-/* ------------------------------------------------------------------ giving --- */
+/* ---------------------------------------------- --- reserving and claiming --- */
 
 void indexes_reserve(struct indexes *x, uint64_t index)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The key is read, or made, when it is needed first: a node without such logins has none. */
+/* Pods' logins, sealed on disk.  The key is read or made when a login is first kept, so a node
+ * without such logins has no key. */
 #include "snapshotter/node/images/kept_logins.h"
 
 #include <errno.h>
@@ -13,23 +14,24 @@
 #include "snapshotter/node/images/images.h"
 
 #define FILE_MAX (16u << 20)
-#define ENTRY_MAX 256u /* bytes of a login's JSON beside its texts */
-#define UNUSED_S 86400 /* a pull may take long before its image is here */
+#define ENTRY_MAX 256u /* bytes of a login's JSON without its texts */
+/* seconds that an unused login is kept: a pull may take long before its image is here */
+#define UNUSED_S 86400
 
 _Static_assert(OCI_LOGINS_MAX *(OCI_LOGIN_TEXT_MAX + ENTRY_MAX) < FILE_MAX,
 	       "a full table is read again");
 
 struct kept_logins {
 	struct oci_logins *table;
-	const char *key_path; /* "": in memory alone */
+	const char *key_path; /* "": logins are kept in memory alone */
 	char *path;
 	pthread_mutex_t lock; /* protects the rest, and the file */
 	struct seal_key key;
 	bool has_key;
-	bool is_told; /* that nothing can be kept */
+	bool is_told; /* it was logged that nothing can be kept */
 };
 
-/* With the lock. */
+/* Load the key, unless it is loaded.  The lock is held. */
 static int need_key(struct kept_logins *k, struct error *err)
 {
 	int rc = k->has_key ? 0 : seal_key_load(k->key_path, &k->key, err);
@@ -161,7 +163,7 @@ void kept_logins_collect(struct kept_logins *k, struct images *images)
 	if (images_list(images, &list, &n, NULL) < 0)
 		return;
 	wanted = calloc(n + 1, sizeof(*wanted));
-	/* Where an image is from never changes. */
+	/* No lock: an image's host and repository never change. */
 	for (size_t i = 0; wanted && i < n; i++)
 		wanted[i] = (struct oci_logins_wanted){
 			.host = list[i]->state.host,

@@ -9,7 +9,8 @@
 #include "common/cond.h"
 #include "common/mutex.h"
 
-#define LOOK_NS INT64_C(50000000) /* how often a pace is asked */
+/* period at which a waiting thread checks its pace */
+#define LOOK_NS INT64_C(50000000)
 
 struct inside {
 	struct inside *next;
@@ -19,7 +20,7 @@ struct inside {
 struct keyed_lock {
 	pthread_mutex_t lock; /* protects the list */
 	pthread_cond_t left;
-	struct inside *first; /* as many as threads work: a short list */
+	struct inside *first; /* a short list: at most one for each thread */
 };
 
 struct keyed_lock *keyed_lock_new(void)
@@ -51,7 +52,7 @@ static struct inside **find_key(struct keyed_lock *g, const struct digest *key)
 	return p;
 }
 
-/* Lock held: until somebody leaves, or it is time to look whether to go on. */
+/* Wait until a key is left, or it is time to check `pace`.  g->lock is held. */
 static int wait_left(struct keyed_lock *g, int64_t end, struct pace *pace)
 {
 	int64_t now = clock_now_ns();

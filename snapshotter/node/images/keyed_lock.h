@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A gate for each image, inside of which one thread works at a time. Work on an
- * image lasts long (transfers, mounts), so a place is taken, and no lock held.
+ * A gate for each key (an image's id), inside of which one thread works at a time. Such work
+ * lasts long (transfers, mounts), so an entry in a list stands for it, and no mutex is held.
  */
 #ifndef BOOTSEER_NODE_KEYED_LOCK_H
 #define BOOTSEER_NODE_KEYED_LOCK_H
@@ -12,16 +12,16 @@
 struct keyed_lock;
 
 struct keyed_lock *keyed_lock_new(void) MUST_CHECK;
-void keyed_lock_free(struct keyed_lock *g); /* with nobody inside */
+void keyed_lock_free(struct keyed_lock *g); /* no thread may be inside */
 
-/* Wait until nobody works on `key`, and be the one.  -ETIMEDOUT, -ENOMEM. */
+/* Wait until no other thread works on `key`, then enter.  -ETIMEDOUT, -ENOMEM. */
 int keyed_lock_enter(struct keyed_lock *g, const struct digest *key,
 		     int64_t timeout_ns, struct error *err) MUST_CHECK;
-/* The same; -ECANCELED soon after `pace` (may be NULL) says stop. */
+/* As keyed_lock_enter(), but -ECANCELED soon after `pace` (may be NULL) says stop. */
 int keyed_lock_enter_paced(struct keyed_lock *g, const struct digest *key,
 			   int64_t timeout_ns, struct pace *pace,
 			   struct error *err) MUST_CHECK;
-/* Does somebody work on it now? */
+/* Is a thread working on `key` now? */
 bool keyed_lock_is_taken(struct keyed_lock *g, const struct digest *key);
 void keyed_lock_leave(struct keyed_lock *g, const struct digest *key);
 

@@ -37,8 +37,9 @@ void map_file_rest(const struct map_file *f)
 		(void)madvise(f->data, f->len, MADV_DONTNEED);
 }
 
-/* Can all of it be read?  What cannot is SIGBUS for who touches it, and would end this
- * process at each of its starts.  Kernels before 5.14 cannot say. */
+/* Can the whole file be read?  Touching an unreadable page means SIGBUS, which would end this
+ * process at each of its starts.  Kernels before 5.14 cannot tell, so the file counts as
+ * readable. */
 static bool is_readable(const struct map_file *f)
 {
 	return madvise(f->data, f->len, MADV_POPULATE_READ) == 0 ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A whole file in memory, as the page cache has it. */
+/* A whole file mapped into memory. */
 #ifndef BOOTSEER_NODE_MAP_FILE_H
 #define BOOTSEER_NODE_MAP_FILE_H
 
@@ -19,10 +19,10 @@ int map_file_open(const char *path, struct map_file *ret,
 		  struct error *err) MUST_CHECK;
 void map_file_close(struct map_file *f);
 
-/* Give the pages that were touched back; they come again when needed. */
+/* Release the mapping's pages in memory; they are read again when needed. */
 void map_file_rest(const struct map_file *f);
 
-/* -EBADMSG when the content has not this digest, or the disk does not give it. */
+/* -EBADMSG: the content does not have this digest, or cannot be read from the disk. */
 int map_file_check(const struct map_file *f, const struct digest *want,
 		   const char *path, struct error *err) MUST_CHECK;
 

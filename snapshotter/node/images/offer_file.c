@@ -57,7 +57,7 @@ static const struct source_ops offer_source_ops = {
 	.free = offer_source_free,
 };
 
-/* The bytes of a member of the offer that `fd` is open on, which stays the caller's. */
+/* Make a source of one member of the offer in the file `fd`, which stays the caller's. */
 static int offer_member_new(int fd, const struct offer *o, enum offer_member m,
 			    struct source **ret, struct error *err)
 {
@@ -107,7 +107,8 @@ static int hash_member(int fd, const struct offer *o, enum offer_member m,
 				   "was signed");
 }
 
-/* Point `ret`, which has OFFER_MEMBERS places, at the blobs of `a`; NULL where it has none. */
+/* Point `ret`, an array of OFFER_MEMBERS, at the blobs of `a`; NULL for a blob that `a` does
+ * not have. */
 static void list_blobs(const struct artifact *a,
 		       const struct oci_descriptor **ret)
 {

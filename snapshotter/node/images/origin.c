@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The one file that composes sources: pack > registry's blob, or an object of a store
- * (objects/store.h), which retries by itself and resumes in the middle of a range.  The device puts
- * verify on top, the cache is beside it (blockstore.h).
+ * The one file that composes sources: a pack reads a registry's blob, or an object of a store
+ * (objects/store.h), which retries by itself and resumes in the middle of a range.  The device
+ * verifies the blocks and keeps them in the cache (blockstore.h).
  *
- * A registry's store reads credentials when it is opened, so a reload opens a
- * new one; blobs that are being read keep the old one until they are done.
+ * A registry's store reads credentials when it is opened, so a reload opens a new one; blobs
+ * that are being read keep the old one until they are done.
  */
 #include "snapshotter/node/images/origin.h"
 
@@ -25,7 +25,7 @@
 /* Folder of packs in an environment's store: docs/formats/environment.md. */
 #define SHARED_PACKS "env/packs"
 
-/* Unpacked parts of layers in memory. */
+/* Bytes of unpacked parts of layers that are kept in memory. */
 #define SPANS_BYTES (32 * MIB)
 
 struct origins {
@@ -33,12 +33,13 @@ struct origins {
 	const struct node_config *cfg;
 	const atomic_bool *is_ending;
 	origin_open_fn *open;
-	struct pace pace; /* of what somebody waits for until the node ends */
+	/* ends requests of callers without a pace when the node ends */
+	struct pace pace;
 	struct outages *outages;
 	struct oci_hosts *hosts;
 	struct oci_logins *logins; /* NULL: none */
 	struct span_cache
-		*spans; /* of images that are read from their layers */
+		*spans; /* spans of images that are read from their layers */
 	struct origin *first;
 };
 
@@ -110,7 +111,8 @@ struct outages *origins_outages(struct origins *o)
 	return o->outages;
 }
 
-/* Under the lock: drop a use, and hand out what is to be freed outside it. */
+/* Drop a use of the lease.  Returns the store that the caller frees after unlocking, or NULL.
+ * The lock is held. */
 static struct oci_store *unref_locked(struct store_lease *l)
 {
 	struct oci_store *store = NULL;
@@ -254,7 +256,7 @@ char *origin_place(const char *host, const char *repo)
 		return asprintf(&name, "%s/%s", host, repo) < 0 ? NULL : name;
 	while (len > 0 && host[len - 1] == '/')
 		len--;
-	/* A store has one name only: file:/DIR is file:///DIR. */
+	/* A folder gets one name only: file:/DIR becomes file:///DIR. */
 	if (!strstr(host, "://"))
 		return asprintf(&name, "file://%.*s", (int)(len - 5),
 				host + 5) < 0
@@ -263,14 +265,14 @@ char *origin_place(const char *host, const char *repo)
 	return strndup(host, len);
 }
 
-/* Its reads end by its own bounds, which are those of a registry's. */
+/* Open an object store for an environment, with the same timeouts as a registry. */
 static int open_objects(const struct origin *o, struct oci_store **ret,
 			struct error *err)
 {
 	const struct node_config *cfg = o->all->cfg;
 	struct object_store_config objects = OBJECT_STORE_CONFIG_INIT;
 
-	objects.memory = STORE_MEMORY; /* nothing is put */
+	objects.memory = STORE_MEMORY; /* small, since nothing is written */
 	objects.connect_timeout_ms = NODE_CONNECT_MS;
 	objects.stall_timeout_ms = (uint32_t)(cfg->stall_timeout / 1000000);
 	objects.ca_file = cfg->ca_file;
@@ -325,7 +327,7 @@ int origin_lease(struct origin *o, struct store_lease **ret, struct error *err)
 		return 0;
 	}
 
-	/* Two may come here at once; the second store is then dropped. */
+	/* Two threads may open a store at once; the second store is then dropped. */
 	rc = open_store(o, &store, err);
 	if (rc < 0)
 		return rc;
@@ -375,18 +377,18 @@ int origin_lease_paced(struct origin *o, struct pace *pace,
 
 /* ------------------------------------------------------------------ packs --- */
 
-/* A blob opened from one lease; readers hold uses. */
+/* A blob opened from one lease; each reader has a use of it. */
 struct opened {
 	struct store_lease *lease;
 	struct source *blob;
-	unsigned int refs; /* the pack's lock */
+	unsigned int refs; /* protected by the pack's lock */
 };
 
 struct pack_source {
 	struct source base;
 	struct origin *origin;
 	struct digest digest;
-	pthread_mutex_t lock; /* protects opened and its count */
+	pthread_mutex_t lock; /* protects `opened` and its `refs` */
 	struct opened *opened;
 };
 
@@ -410,7 +412,7 @@ static void opened_put(struct pack_source *p, struct opened *b)
 		opened_destroy(b);
 }
 
-/* Takes `lease`, also when it fails. */
+/* Open the pack's blob.  Takes `lease`, also when it fails. */
 static int opened_new(struct pack_source *p, struct store_lease *lease,
 		      struct opened **ret, struct error *err)
 {
@@ -433,7 +435,7 @@ static int opened_new(struct pack_source *p, struct store_lease *lease,
 	return 0;
 }
 
-/* The blob of the origin's current store. */
+/* Take a use of the blob in the origin's current store. */
 static int opened_get(struct pack_source *p, struct opened **ret,
 		      struct error *err)
 {

@@ -11,32 +11,33 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#define HOSTS_MAX 64 /* what is beyond is waited for, but not told of */
+#define HOSTS_MAX 64 /* hosts beyond these are waited for too, but not logged */
 
 struct outage {
-	char host[OUTAGE_HOST_MAX]; /* "": the place is free */
+	char host[OUTAGE_HOST_MAX]; /* "": this entry is free */
 	int64_t since_ns;
-	unsigned int n_waiting; /* reads */
+	unsigned int n_waiting; /* number of reads that wait */
 	struct error why;
 };
 
 /* A repository whose login is refused. */
 struct login_outage {
-	char place[OUTAGE_PLACE_MAX]; /* "host/repository"; "": it is free */
+	/* "host/repository"; "": this entry is free */
+	char place[OUTAGE_PLACE_MAX];
 	int64_t since_ns;
 	struct error why;
 };
 
 struct outages {
 	struct oci_watch watch;
-	atomic_uint n; /* hosts; looked at without the lock */
+	atomic_uint n; /* number of hosts; also read without the lock */
 	pthread_mutex_t lock;
 	struct outage hosts[HOSTS_MAX];
 	struct login_outage logins[HOSTS_MAX];
 	struct back_offs back_offs;
 };
 
-/* With the lock, as what follows.  NULL: none. */
+/* The lock is held, as in the functions below.  NULL: the host has no outage. */
 static struct outage *find_outage(struct outages *o, const char *host)
 {
 	for (size_t i = 0; i < HOSTS_MAX; i++)
@@ -84,9 +85,9 @@ static void outages_on_wait(struct oci_watch *w, const char *host,
 }
 
 /*
- * A read that failed in the end leaves the registry's place: it is down until some
- * read goes well.  A read that goes well while others wait is of another blob, or of
- * another repository; the wait is not over.
+ * When a read fails in the end, the registry's entry stays: it is down until some read
+ * succeeds.  A read that succeeds while others wait is of another blob or repository, so the
+ * outage is not over.
  */
 static void outages_on_end(struct oci_watch *w, const char *host, bool waited,
 			   bool is_good)
@@ -125,7 +126,7 @@ static void backs_off(struct oci_watch *w, const char *host, bool is_throttled,
 		       clock_now_ns());
 }
 
-/* With the lock. */
+/* The lock is held.  NULL: the repository has no login outage. */
 static struct login_outage *find_login(struct outages *o, const char *place)
 {
 	for (size_t i = 0; i < HOSTS_MAX; i++)

@@ -125,8 +125,8 @@ int image_state_format(const struct image_state *s, struct buf *ret,
 			  names_json(&s->users));
 	AUTO_FREE char *text = NULL;
 
-	/* Left out when there is nothing to say: a bootseerd that does not
-	 * know it refuses it. */
+	/* Left out when there is no prefetch: versions of bootseerd that do not know the member
+	 * refuse it. */
 	if (root && s->prefetch != STATE_PREFETCH_NONE &&
 	    json_object_set_new(root, "prefetch",
 				json_string(prefetch_names[s->prefetch])) < 0)

@@ -23,14 +23,14 @@ struct names {
 
 void names_fini(struct names *l);
 bool names_has(const struct names *l, const char *s);
-/* Adding what is there is no error.  -ENOMEM, -ENAMETOOLONG; beyond `max`
- * -ENOSPC, or with `forget` the oldest goes. */
+/* Add a string; a string that is there already is no error.  -ENOMEM, -ENAMETOOLONG; beyond
+ * `max` -ENOSPC, or with `forget` the oldest string is removed. */
 int names_add(struct names *l, const char *s, size_t max,
 	      bool forget) MUST_CHECK;
-/* Whether it was there. */
+/* Remove a string; returns whether it was there. */
 bool names_remove(struct names *l, const char *s);
 
-/* Prefetch of the image that is under way, and not all there yet. */
+/* The image's prefetch that has not finished. */
 enum state_prefetch {
 	STATE_PREFETCH_NONE,
 	STATE_PREFETCH_HOT,
@@ -39,12 +39,13 @@ enum state_prefetch {
 
 struct image_state {
 	uint64_t index;    /* datapath_image.index */
-	char *host, *repo; /* where its packs are */
+	char *host, *repo; /* the repository of its packs */
 	bool plain_http;
-	bool complete; /* mounted without a daemon, last */
+	bool complete; /* its last mount was one without a daemon */
 	enum state_prefetch prefetch;
-	struct names names; /* what leads here: "host/repo:tag", digests */
-	struct names users; /* who needs the mount */
+	/* names that lead to the image: "host/repo:tag", digests */
+	struct names names;
+	struct names users; /* users that need the mount */
 };
 
 void image_state_fini(struct image_state *s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Entries of a layer; how their paths are found is in unpack_path.c. */
+/* Unpacks the entries of a layer; unpack_path.c finds the paths. */
 #include "snapshotter/node/layers/unpack_priv.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 
 #include "common/fs.h"
 
-/* A path to the last part for calls that take no descriptor; none of its own
- * parts but the last can be the layer's. */
+/* A path to the entry, for system calls that take no descriptor.  Only its last part comes from
+ * the layer. */
 static char *place_proc(const struct unpack_place *p)
 {
 	char *path;
@@ -24,13 +24,14 @@ static char *place_proc(const struct unpack_place *p)
 
 /* --------------------------------------------------------------- whiteouts --- */
 
-/* Whiteouts below an opaque folder hide nothing, and overlayfs lists them. */
+/* Mark the folder opaque, and remove whiteouts below it: they hide nothing any more, but
+ * overlayfs would list them. */
 static int hide_below(struct unpack *u, int folder, bool is_root,
 		      struct error *err)
 {
 	int rc = unpack_set_opaque(u, folder, err);
 
-	/* overlayfs has no opaque root. */
+	/* overlayfs ignores an opaque mark on the root, so whiteouts stay there. */
 	return rc == 0 && u->has_whiteouts && !is_root
 		       ? unpack_drop_whiteouts(u, folder, err)
 		       : rc;
@@ -45,7 +46,8 @@ static int make_whiteout(struct unpack *u, const struct unpack_place *p,
 
 	if (!*hidden || strcmp(hidden, ".") == 0 || strcmp(hidden, "..") == 0)
 		return error_set(err, EINVAL, "a whiteout of '%s'", hidden);
-	/* overlayfs lists a whiteout in a folder that no other layer has. */
+	/* Make no whiteout of a name that no lower layer shows: overlayfs would list it if no
+	 * other layer has the folder. */
 	if (u->knows_lower)
 		rc = unpack_is_shown(u, p->path.data, hidden, &is_shown, err);
 	if (rc < 0 || !is_shown)
@@ -56,7 +58,7 @@ static int make_whiteout(struct unpack *u, const struct unpack_place *p,
 	}
 	if (errno != EEXIST)
 		return error_errno(err, errno, "make whiteout");
-	/* A whiteout hides what lies below, not what this layer itself has. */
+	/* A whiteout hides lower layers, not this layer's own entry. */
 	fd = openat(p->folder, hidden,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
@@ -65,9 +67,8 @@ static int make_whiteout(struct unpack *u, const struct unpack_place *p,
 		      : hide_below(u, fd, false, err);
 }
 
-/* Make way for an entry.  `*ret_opaque`: a folder that takes this place hides what
- * lies below, as that which was here did; `*ret_there`: a folder is there and
- * stays. */
+/* Remove what is in the entry's place.  `*ret_opaque`: a new folder here has to hide the lower
+ * layers, as the removed one did; `*ret_there`: a folder is there and stays. */
 static int clear_place(struct unpack *u, const struct unpack_place *p,
 		       bool for_folder, bool *ret_opaque, bool *ret_there,
 		       struct error *err)
@@ -157,7 +158,8 @@ static int add_node(struct unpack *u, const struct unpack_place *p,
 	}
 	if (make_node(u, p, e, there) < 0)
 		return error_errno(err, errno, "create");
-	/* Writing takes capabilities away and sets the time: on_end() goes on. */
+	/* Writing data removes capabilities and changes the time, so on_end() sets the
+	 * attributes. */
 	if (u->file >= 0) {
 		u->entry = e;
 		return 0;
@@ -170,7 +172,7 @@ static int add_special(struct unpack *u, const struct unpack_place *p,
 {
 	if (strcmp(p->base, WHITEOUT_OPAQUE) == 0)
 		return hide_below(u, p->folder, p->path.len == 0, err);
-	/* Other names of this form are notes of an old file system, aufs. */
+	/* Other names that begin with .wh..wh. are private files of an old file system, aufs. */
 	if (strncmp(p->base, ".wh..wh.", 8) == 0)
 		return 0;
 	return make_whiteout(u, p, p->base + strlen(WHITEOUT_PREFIX), err);
@@ -209,7 +211,8 @@ static int on_entry(struct tar_visitor *v, const struct layer_entry *e,
 	if (rc < 0)
 		return rc;
 	*want = u->file >= 0;
-	/* Unless what it took away was on the way to its folder. */
+	/* Remember the entry's place for the next one, unless the entry removed something on
+	 * that path. */
 	if (!u->has_moved) {
 		place_fini(&u->last);
 		u->last = p;
@@ -242,7 +245,7 @@ static int on_end(struct tar_visitor *v, struct error *err)
 	return unpack_set_attributes(fd, e, err);
 }
 
-/* --------------------------------------------------------------- the whole --- */
+/* ----------------------------------------------------- --- the whole layer --- */
 
 static int open_lower(struct unpack *u, const char *const *lower,
 		      size_t n_lower, struct error *err)
@@ -291,7 +294,7 @@ int unpack_new(const char *dir, const struct unpack_options *options,
 	if (u->root < 0)
 		return error_errno(err, errno, "open '%s'", dir);
 	rc = open_lower(u, options->lower, options->n_lower, err);
-	/* Every layer implies the root. */
+	/* Every layer contains the root, even without an entry for it. */
 	if (rc == 0 && !u->keeps_root)
 		rc = unpack_copy_lower(u, "", u->root, err);
 	if (rc < 0)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The kernel takes set-id bits and capabilities away when the owner is set or
- * something is written, and an ACL sets the mode: the order is data, owner, xattrs,
- * mode, times.
+ * Sets attributes in the order data, owner, xattrs, mode, times: the kernel removes set-id bits
+ * and capabilities when the owner is set or data is written, and an ACL changes the mode.
  */
 #include "snapshotter/node/layers/unpack_priv.h"
 
@@ -16,8 +15,8 @@
 
 #define XATTR_LIST_BYTES 65536 /* Linux' XATTR_LIST_MAX */
 
-/* Attributes that this machine gives to each file, or overlayfs to ours: not
- * the layer's. */
+/* Is this xattr set by this machine (on every file) or by overlayfs, so that the layer does not
+ * decide about it? */
 static bool is_machines_own(const char *name)
 {
 	static const char *const own[] = {
@@ -33,8 +32,8 @@ static bool is_machines_own(const char *name)
 	return strncmp(name, OVERLAY_PREFIX, strlen(OVERLAY_PREFIX)) == 0;
 }
 
-/* A new file has its parent's default ACL, and a folder that was implied may have
- * what the layers below have: none of it is in the header. */
+/* Remove all xattrs: a new file inherits its parent's default ACL, and a folder without an
+ * entry may have copied those of the layers below, but the header has none of them. */
 static int clear_xattrs(const char *path, struct error *err)
 {
 	ssize_t n = listxattr(path, NULL, 0);
@@ -62,7 +61,8 @@ static int set_xattrs(const char *path, const struct layer_entry *e,
 		if (strncmp(x->name, OVERLAY_PREFIX, strlen(OVERLAY_PREFIX)) ==
 		    0)
 			continue;
-		/* A hard link's header does not say what it links to. */
+		/* user.* is allowed on regular files and folders only, and a hard link's header
+		 * does not say what it links to. */
 		if (e->hard && !S_ISREG(mode) &&
 		    strncmp(x->name, "user.", 5) == 0)
 			continue;
@@ -84,7 +84,7 @@ int unpack_set_attributes(int fd, const struct layer_entry *e,
 	struct stat st;
 	int rc = 0;
 
-	/* This path leads to the very file, also to a symlink. */
+	/* The path leads to the file itself, even if it is a symlink. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (fstat(fd, &st) < 0)
 		return error_errno(err, errno, "stat");
@@ -130,7 +130,7 @@ int unpack_is_opaque(int folder, bool *ret, struct error *err)
 	char value = '\0';
 	ssize_t n = fgetxattr(folder, OPAQUE_XATTR, &value, 1);
 
-	/* ERANGE: a value that overlayfs does not write. */
+	/* ERANGE: a longer value, which overlayfs never writes. */
 	if (n < 0 && errno != ENODATA && errno != ENOTSUP && errno != ERANGE)
 		return error_errno(err, errno, "read %s", OPAQUE_XATTR);
 	*ret = n == 1 && value == 'y';
@@ -139,7 +139,7 @@ int unpack_is_opaque(int folder, bool *ret, struct error *err)
 
 int unpack_set_opaque(struct unpack *u, int folder, struct error *err)
 {
-	/* Other folders of the layers below are to be seen now. */
+	/* An opaque folder changes what the lower layers show, so the cached view is void. */
 	u->view.is_valid = false;
 	if (fsetxattr(folder, OPAQUE_XATTR, "y", 1, 0) < 0)
 		return error_errno(err, errno, "set %s", OPAQUE_XATTR);

@@ -2,7 +2,7 @@
 /*
  * A path is walked part by part from the layer's root, and every symlink on the
  * way is read here, so that symlinks mean what they mean in the container and
- * ".." ends at its root.  The last part of a name is never followed.
+ * ".." ends at its root.  A symlink in the last part of a name is never followed.
  */
 #include "snapshotter/node/layers/unpack_priv.h"
 
@@ -14,7 +14,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define FOLDER_STEPS 16 /* what a new folder costs */
+#define FOLDER_STEPS 16 /* cost of making a folder, in steps */
 
 int unpack_spend(struct unpack *u, uint64_t steps, struct error *err)
 {
@@ -35,11 +35,10 @@ int unpack_spend(struct unpack *u, uint64_t steps, struct error *err)
 /* ------------------------------------------------------------------ the layers below --- */
 
 /*
- * overlayfs shows owner, mode, time and xattrs of a folder from the topmost layer
- * that has it.  A layer that names a file but not the file's folder says nothing
- * of that folder: it keeps what it had (containerd's apply copies it too).  What
- * the layers show at a path is found as overlayfs finds it, part by part from the
- * root; a folder in it has no symlinks on its path.
+ * overlayfs shows owner, mode, time and xattrs of a folder from the topmost layer that has it.
+ * If a layer has a file but no entry for the file's folder, the folder has to keep what the
+ * layers below say (containerd's apply copies it too).  It is looked up as overlayfs does, part
+ * by part from the root; a folder in it has no symlinks on its path.
  */
 
 #define XATTR_LIST_BYTES 65536 /* Linux' XATTR_LIST_MAX, and XATTR_SIZE_MAX */
@@ -74,7 +73,7 @@ void unpack_forget(struct unpack *u)
 	u->has_moved = true;
 }
 
-/* At the root all layers show themselves. */
+/* Begin at the root, which every layer below has. */
 static int begin_view(struct unpack *u, struct error *err)
 {
 	struct layer_view *v = &u->view;
@@ -92,8 +91,8 @@ static int begin_view(struct unpack *u, struct error *err)
 	return 0;
 }
 
-/* The folder `name` of one layer below.  *ret -1: there is none; `*ret_ends` then
- * and with an opaque one: nothing of the layers further down is to be seen. */
+/* Open the folder `name` of one lower layer.  *ret -1: there is none.  `*ret_ends`: the layers
+ * further down are hidden here, by an opaque folder or a file. */
 static int open_shown(int folder, const char *name, int *ret, bool *ret_ends,
 		      struct error *err)
 {
@@ -129,7 +128,7 @@ static int descend_path(struct unpack *u, const char *name, struct error *err)
 
 	if (buf_printf(&v->path, "%s%s", is_root ? "" : "/", name) < 0)
 		return error_nomem(err);
-	/* overlayfs has no opaque root. */
+	/* overlayfs ignores an opaque mark on the root. */
 	if (!is_root && n > 0)
 		rc = unpack_is_opaque(v->upper, &ends, err);
 	if (rc == 0)
@@ -170,7 +169,8 @@ static bool is_at_or_below(const char *path, const struct buf *folder)
 		(path[folder->len] == '/' || path[folder->len] == '\0'));
 }
 
-/* Show the folder at `path`; that of before is often the same, or above it. */
+/* Look at the folder at `path` in the layers below; keeps the current view if it is of the same
+ * folder or of one above. */
 static int view_show(struct unpack *u, const char *path, struct error *err)
 {
 	AUTO_FREE char *copy = strdup(path);
@@ -280,7 +280,7 @@ int unpack_copy_lower(struct unpack *u, const char *path, int fd,
 	return rc < 0 ? rc : unpack_set_time(fd, &st.st_mtim, err);
 }
 
-/* The next part of `*at`, which ends it with a NUL; NULL at the end. */
+/* Cut off the next part of the path at `*at`; NULL at the end. */
 static char *next_part(char **at)
 {
 	char *part = *at + strspn(*at, "/");
@@ -291,7 +291,7 @@ static char *next_part(char **at)
 	return len ? part : NULL;
 }
 
-/* The end of a path without its last part. */
+/* The length of the path without its last part. */
 static size_t end_of_parent(const char *path, size_t len)
 {
 	while (len > 0 && path[len - 1] != '/')
@@ -299,8 +299,8 @@ static size_t end_of_parent(const char *path, size_t len)
 	return len > 0 ? len - 1 : 0;
 }
 
-/* A name of the layer without ".", "..", doubled and outer slashes, as Go's
- * path.Clean() has it; "" is the root.  The caller's. */
+/* Clean a layer's name as Go's path.Clean(): no ".", "..", doubled or outer slashes; "" is the
+ * root.  The caller frees it. */
 static int clean_name(const char *name, char **ret, struct error *err)
 {
 	AUTO_FREE char *copy = strdup(name);
@@ -334,14 +334,14 @@ static int clean_name(const char *name, char **ret, struct error *err)
 	return 0;
 }
 
-/* ------------------------------------------------------------------- steps --- */
+/* ------------------------------------------------------ --- walking a path --- */
 
-/* The way to a folder. */
+/* A walk along a path to a folder. */
 struct path_way {
 	struct unpack *u;
 	const struct layer_entry *implied_by;
 	struct unpack_place *at;
-	struct buf todo; /* the rest of it begins at `rest` */
+	struct buf todo; /* the path's remaining parts, from `rest` on */
 	char *rest;
 	unsigned int n_links;
 };
@@ -351,7 +351,7 @@ static int no_folder(int why, struct error *err)
 	return error_errno(err, why, "its folder");
 }
 
-/* Take away a whiteout of this layer that stands where a folder comes to be. */
+/* Remove a whiteout of this layer in whose place a folder is made. */
 static int take_whiteout(int folder, const char *name, bool *ret,
 			 struct error *err)
 {
@@ -368,8 +368,8 @@ static int take_whiteout(int folder, const char *name, bool *ret,
 	return 0;
 }
 
-/* A folder that no entry has described so far.  Where the layers below have it,
- * it looks as there; else it is as containerd makes it, with the entry's time. */
+/* Set the attributes of a folder that has no entry so far: those of the layers below, if they
+ * have it; else containerd's defaults, with the entry's time. */
 static int dress_folder(struct path_way *w, const char *name, int fd,
 			bool is_new, struct error *err)
 {
@@ -419,7 +419,7 @@ static int imply_folder(struct path_way *w, const char *name, int *ret,
 	return rc;
 }
 
-/* Put the symlink's target before what is left of the way. */
+/* Follow a symlink: put its target before the remaining parts of the path. */
 static int follow_symlink(struct path_way *w, const char *name,
 			  struct error *err)
 {
@@ -452,7 +452,7 @@ static int follow_symlink(struct path_way *w, const char *name,
 	return 0;
 }
 
-/* Be in the folder `fd` (taken), which the path leads to now. */
+/* Make `fd` (taken) the current folder of the walk. */
 static void go_down(struct path_way *w, int fd)
 {
 	close(w->at->folder);
@@ -472,8 +472,7 @@ static int go_to_root(struct path_way *w, struct error *err)
 	return buf_puts(&w->at->path, "") < 0 ? error_nomem(err) : 0;
 }
 
-/* Go to the folder above, and never above the root: the folder is among those
- * that the way went through. */
+/* Go to the parent folder, but never above the root. */
 static int go_up(struct path_way *w, struct error *err)
 {
 	struct buf *path = &w->at->path;
@@ -490,7 +489,7 @@ static int go_up(struct path_way *w, struct error *err)
 	return 0;
 }
 
-/* Into a folder, or on to where a symlink leads. */
+/* Enter the folder `part`, or follow it if it is a symlink. */
 static int go_on(struct path_way *w, const char *part, struct error *err)
 {
 	int fd = openat(w->at->folder, part,
@@ -508,7 +507,7 @@ static int go_on(struct path_way *w, const char *part, struct error *err)
 			return rc == 0 && *w->rest == '/' ? go_to_root(w, err)
 							  : rc;
 		}
-		/* A folder that the layer itself hides may come anew. */
+		/* A whiteout of this layer may be replaced by a new folder. */
 		if (!w->implied_by || !unpack_is_whiteout(&st))
 			return no_folder(ENOTDIR, err);
 	}
@@ -524,9 +523,10 @@ static int go_on(struct path_way *w, const char *part, struct error *err)
 		       : 0;
 }
 
-/* ------------------------------------------------------------------ places --- */
+/* --------------------------------------------------- --- places of entries --- */
 
-/* `name` has `len` bytes.  `ret` is the caller's, also after a failure. */
+/* Find the place of `name`, which has `len` bytes.  The caller frees `ret`, also after a
+ * failure. */
 static int walk_path(struct unpack *u, const char *name, size_t len,
 		     const struct layer_entry *implied_by,
 		     struct unpack_place *ret, struct error *err)
@@ -552,7 +552,7 @@ static int walk_path(struct unpack *u, const char *name, size_t len,
 	return rc;
 }
 
-/* Most entries are in the folder of the one before. */
+/* Take the place of the last entry if this one is in the same folder, as most are. */
 static bool take_last(struct unpack *u, const struct unpack_place *p,
 		      size_t len, struct unpack_place *ret)
 {

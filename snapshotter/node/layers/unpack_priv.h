@@ -12,13 +12,13 @@
 
 #define OPAQUE_XATTR "trusted.overlay.opaque"
 #define OVERLAY_PREFIX \
-	"trusted.overlay." /* overlayfs' own: never the layer's */
+	"trusted.overlay." /* xattrs of overlayfs itself, never of a layer */
 
 /* The folder of an entry, and the entry's name in it. */
 struct unpack_place {
-	char *name;       /* of the entry, clean */
+	char *name;       /* of the entry, cleaned */
 	const char *base; /* its last part, in `name` */
-	struct buf path;  /* of the folder below the root, without symlinks */
+	struct buf path;  /* of the folder, below the root, without symlinks */
 	int folder;
 };
 #define PLACE_INIT \
@@ -26,12 +26,13 @@ struct unpack_place {
 		.path = BUF_INIT, .folder = -1 \
 	}
 
-/* The layers below, as seen at a folder of the layer. */
+/* What the lower layers show at one folder of the layer. */
 struct layer_view {
 	struct buf path; /* of that folder, without symlinks */
-	int upper;       /* the layer's; -1 where `n` is 0 */
-	int *folders;    /* theirs, from the top down; at the root: none here,
-	                  * as they are unpack.lower */
+	int upper;       /* the folder in the layer itself; -1 if `n` is 0 */
+	/* the folder in each lower layer, from the top down; at the root unused: unpack.lower
+	 * has them */
+	int *folders;
 	size_t n;
 	bool is_valid;
 };
@@ -44,32 +45,35 @@ struct unpack {
 	bool knows_lower, keeps_root;
 	int *lower; /* folders of the layers below, from the top down */
 	size_t n_lower;
-	struct layer_view view;          /* the one that was asked for last */
-	struct unpack_place last;        /* the last entry's, or folder is -1 */
-	bool has_whiteouts;              /* some were made */
-	bool has_moved;                  /* this entry took something away */
-	int file;                        /* being written; -1 */
-	const struct layer_entry *entry; /* of `file` */
+	/* the folder that was last looked at */
+	struct layer_view view;
+	/* place of the last entry; folder -1: none */
+	struct unpack_place last;
+	bool has_whiteouts; /* at least one whiteout was made */
+	bool has_moved;     /* this entry removed something */
+	/* the file that is being written; -1: none */
+	int file;
+	const struct layer_entry *entry; /* entry of `file` */
 };
 
 /* ---- unpack.c ---- */
 
-/* -ECANCELED: nobody wants the layer any more; -E2BIG: too many steps. */
+/* Count steps.  -ECANCELED: the caller stops the work; -E2BIG: too many steps. */
 int unpack_spend(struct unpack *u, uint64_t steps,
 		 struct error *err) MUST_CHECK;
 
 /* ---- unpack_path.c ---- */
 
-/* Find the place of `name`.  Folders that are missing on the way are made by the
- * entry that implies them (NULL: they must be there).  -EISDIR: it is the root. */
+/* Find the place of the entry `name`.  Missing folders on the path are made for the entry
+ * `implied_by` (NULL: they must exist).  -EISDIR: `name` is the root. */
 int place_open(struct unpack *u, const char *name,
 	       const struct layer_entry *implied_by, struct unpack_place *ret,
 	       struct error *err) MUST_CHECK;
 void place_fini(struct unpack_place *p);
 #define AUTO_PLACE __attribute__((cleanup(place_fini))) struct unpack_place
 
-/* Something that a path may lead through is taken away: forget where the last
- * one led, and what the layers below show. */
+/* Something that a path may lead through was removed: forget the last entry's place and the
+ * view of the lower layers. */
 void unpack_forget(struct unpack *u);
 
 /* ---- unpack_attributes.c ---- */
@@ -79,13 +83,13 @@ int unpack_set_opaque(struct unpack *u, int folder,
 		      struct error *err) MUST_CHECK;
 int unpack_is_opaque(int folder, bool *ret, struct error *err) MUST_CHECK;
 
-/* Owner, mode, xattrs and time of the header for what `fd` (O_PATH will do) is
- * open on.  Other xattrs go, unless the header is a hard link's. */
+/* Give the file of `fd` (O_PATH will do) the owner, mode, xattrs and time of the header.  Other
+ * xattrs are removed, unless the header is a hard link's. */
 int unpack_set_attributes(int fd, const struct layer_entry *e,
 			  struct error *err) MUST_CHECK;
 
-/* A folder's time is that of its entry, whatever comes into it: it is asked for
- * before, and set again afterwards. */
+/* A folder keeps the time of its entry although files are added to it: its time is read before,
+ * and set again after. */
 int unpack_get_time(int folder, struct timespec *ret,
 		    struct error *err) MUST_CHECK;
 int unpack_set_time(int folder, const struct timespec *mtime,
@@ -93,12 +97,12 @@ int unpack_set_time(int folder, const struct timespec *mtime,
 
 /* ---- unpack_whiteouts.c ---- */
 
-/* All that are below the folder, however many and deep; folders keep their times. */
+/* Remove all whiteouts below the folder, however many and deep; folders keep their times. */
 int unpack_drop_whiteouts(struct unpack *u, int folder,
 			  struct error *err) MUST_CHECK;
 
-/* Give the new folder `fd`, at `path`, what the layers below show there: owner,
- * mode, xattrs and time.  0 too when they show no folder there. */
+/* Give the new folder `fd`, at `path`, what the layers below show there: owner, mode, xattrs
+ * and time.  0 also if they show no folder there. */
 int unpack_copy_lower(struct unpack *u, const char *path, int fd,
 		      struct error *err) MUST_CHECK;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Takes whiteouts away below a folder.  A layer makes folders of as many names as it
- * likes, so no list of them is kept; and as deep as it likes, so few folders are open at
- * a time: the others are found again through "..", at the place where they were left.
- * Nobody else has the layer's folder, so nothing moves meanwhile.
+ * Removes whiteouts below a folder.  A layer may have any number of names, so no list of them
+ * is kept; and any depth, so few folders are open at a time.  The other folders are opened
+ * again through ".." and read on from the saved position.  No other process uses the layer's
+ * folder, so nothing moves meanwhile.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,8 +18,8 @@
 #define OPEN_MAX_LEVELS 32
 
 struct whiteout_level {
-	DIR *dir; /* NULL: not open now */
-	long at;  /* where it was then */
+	DIR *dir; /* NULL: closed for now */
+	long at;  /* position at which it was closed */
 	dev_t dev;
 	ino_t ino;
 };
@@ -28,7 +28,7 @@ struct hunt {
 	struct unpack *unpack;
 	struct whiteout_level *levels;
 	size_t n, cap;
-	size_t n_closed; /* of those, the outer ones that are not open */
+	size_t n_closed; /* the outermost of `n` that are closed */
 };
 
 static int call_failed(const char *name, struct error *err)
@@ -41,7 +41,7 @@ static bool is_dots(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* 1: it was a whiteout, and is gone. */
+/* Returns 1 if the entry was a whiteout, which is removed. */
 static int drop_if_whiteout(int folder, const struct dirent *d,
 			    struct error *err)
 {
@@ -58,7 +58,7 @@ static int drop_if_whiteout(int folder, const struct dirent *d,
 	return 1;
 }
 
-/* Those of one folder, which is left at its beginning.  Its time stays. */
+/* Remove the whiteouts of one folder, which is rewound afterwards.  Its time stays. */
 static int drop_of_folder(struct hunt *h, DIR *dir, struct error *err)
 {
 	struct timespec mtime;
@@ -79,7 +79,7 @@ static int drop_of_folder(struct hunt *h, DIR *dir, struct error *err)
 			rc = call_failed(".", err);
 		rewinddir(dir);
 		has_changed |= n_dropped > 0;
-		/* A file system may leave names out while others go. */
+		/* Repeat: a file system may skip names while others are removed. */
 	} while (rc == 0 && n_dropped);
 	return rc == 0 && has_changed ? unpack_set_time(dirfd(dir), &mtime, err)
 				      : rc;
@@ -124,7 +124,7 @@ static int enter_folder(struct hunt *h, int parent, const char *name,
 	return drop_of_folder(h, h->levels[h->n - 1].dir, err);
 }
 
-/* The innermost folder was read to its end. */
+/* Return to the parent of the innermost folder, which was read to its end. */
 static int leave_folder(struct hunt *h, struct error *err)
 {
 	struct whiteout_level *l = &h->levels[--h->n], above, *up = l - 1;

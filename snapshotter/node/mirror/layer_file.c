@@ -12,8 +12,9 @@
 enum piece_state {
 	PIECE_AWAY,
 	PIECE_WRITING,
-	PIECE_OWN,         /* the registry sent it */
-	PIECE_FOREIGN = 3, /* the first sender; those after it follow */
+	PIECE_OWN, /* the registry sent it */
+	/* a peer sent it: this value stands for the first sender, the next ones for the others */
+	PIECE_FOREIGN = 3,
 };
 
 struct layer_sender {
@@ -26,10 +27,11 @@ struct layer_file {
 	uint64_t size;
 	uint32_t n;
 	int fd;
-	struct hasher *hasher;  /* of the one that hashes ... */
-	uint32_t hashed;        /* ... so many pieces */
+	struct hasher *hasher; /* hasher of the layer, and ... */
+	/* ... the number of pieces that it has hashed */
+	uint32_t hashed;
 	pthread_mutex_t lock;   /* all below */
-	pthread_cond_t written; /* a piece, or it could not be */
+	pthread_cond_t written; /* a piece was written, or could not be */
 	volatile bool *broken;
 	uint16_t *state; /* of each piece, enum piece_state */
 	uint32_t n_here;
@@ -101,9 +103,9 @@ void layer_file_free(struct layer_file *f)
 	free(f);
 }
 
-/* ---------------------------------------------------------------- pieces --- */
+/* ----------------------------------------------- --- pieces of the layer --- */
 
-/* With the lock.  The state of a piece that came from there. */
+/* The piece state that stands for a sender, which is added if new.  The lock is held. */
 static int find_sender(struct layer_file *f, const char *name, uint16_t *ret,
 		       struct error *err)
 {
@@ -143,7 +145,8 @@ int layer_file_put(struct layer_file *f, uint32_t piece, const void *data,
 
 	(void)pthread_mutex_lock(&f->lock);
 	rc = find_sender(f, sender, &from, err);
-	/* Only then it is known whose bytes are kept, and that they are here. */
+	/* Wait for a piece that another thread is writing: only then its bytes are kept, and
+	 * its sender is known. */
 	while (rc == 0 && f->state[piece] == PIECE_WRITING)
 		(void)pthread_cond_wait(&f->written, &f->lock);
 	is_new = rc == 0 && f->state[piece] == PIECE_AWAY;
@@ -214,7 +217,7 @@ int layer_file_open(struct layer_file *f, uint32_t piece, int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-/* --------------------------------------------------------------- digest --- */
+/* ----------------------------------------------- --- the layer's digest --- */
 
 static int hash_piece(struct layer_file *f, uint8_t *room, struct error *err)
 {
@@ -231,7 +234,8 @@ static int hash_piece(struct layer_file *f, uint8_t *room, struct error *err)
 
 int layer_file_hash(struct layer_file *f, struct error *err)
 {
-	/* None is kept: layers stay for minutes, and are many. */
+	/* The buffer is allocated for each call: many layers stay for minutes, and none should
+	 * keep one. */
 	AUTO_FREE uint8_t *room = NULL;
 	int rc = 0;
 

@@ -15,7 +15,7 @@
 #define ALIVE_NS (30 * NS_PER_S)
 #define TICK_NS (50 * NS_PER_MS)
 
-/* Nodes that wait do not all go to the registry at once. */
+/* Random part of a wait, so that waiting nodes do not go to the registry all at once. */
 static int64_t random_ns(int64_t max)
 {
 	uint64_t chance = 0;
@@ -29,24 +29,24 @@ static bool is_cancelled(const struct layer_transfer *l)
 	return __atomic_load_n(l->cancel, __ATOMIC_RELAXED);
 }
 
-/* ---------------------------------------------- without: by ranges --- */
+/* ------------------------------------ --- without peers: by ranges --- */
 
 struct range_fetch {
 	struct layer_transfer *l;
 	uint32_t n;
 	pthread_mutex_t lock; /* all below */
 	pthread_cond_t changed;
-	uint32_t next; /* piece that nobody reads yet */
+	uint32_t next; /* first piece that no thread reads */
 	unsigned int running;
-	int rc; /* the first that failed */
+	int rc; /* first failure */
 	struct error err;
 };
 
 struct range_sink {
 	struct source_sink base;
 	struct layer_transfer *l;
-	struct range_fetch *all; /* NULL: nobody waits for pieces */
-	uint8_t *room;           /* the piece that comes */
+	struct range_fetch *all; /* NULL: no other thread waits for pieces */
+	uint8_t *room;           /* buffer of the piece that is received */
 	uint32_t piece, filled;
 };
 
@@ -88,7 +88,7 @@ static int range_put(struct source_sink *sink, uint64_t pos, const void *data,
 	return rc;
 }
 
-/* The next pieces that nobody reads; 0: there are none, or somebody failed. */
+/* Take the next pieces that no thread reads; 0: there are none, or a thread failed. */
 static uint32_t take_range(struct range_fetch *r, uint32_t *ret_first)
 {
 	uint32_t n = 0;
@@ -144,7 +144,7 @@ static void *range_main(void *arg)
 	return NULL;
 }
 
-/* Hash in order what the others bring, until they have ended. */
+/* Hash the pieces in order while the other threads fetch, until they have ended. */
 static int hash_along(struct range_fetch *r, struct error *err)
 {
 	bool is_last;
@@ -185,7 +185,7 @@ static int fetch_by_ranges(struct layer_transfer *l, struct error *err)
 		if (rc < 0)
 			count_running(&r, -1);
 	}
-	/* Fewer threads than wanted will do. */
+	/* If some threads could not start, the others fetch everything. */
 	if (threads[0].is_started)
 		rc = hash_along(&r, err);
 	for (size_t k = 0; k < l->streams; k++)
@@ -205,8 +205,8 @@ static int fetch_by_ranges(struct layer_transfer *l, struct error *err)
 
 struct swarm_fetch {
 	struct layer_transfer *l;
-	volatile bool stop; /* it is to end */
-	int64_t alive_ns;   /* when keep_alive() looked last */
+	volatile bool stop; /* true: the fetch has to end */
+	int64_t alive_ns;   /* when keep_alive() ran last */
 	struct error err;
 	int rc;
 	pthread_mutex_t lock; /* all below */
@@ -218,8 +218,9 @@ static int mend_piece(struct layer_transfer *l, uint32_t piece, uint8_t *room,
 		      struct error *err);
 
 /*
- * The first bytes that wait for the whole: the registry's in their place can be handed out now.
- * containerd's CRI ends a pull of which nothing came for minutes, as of a layer of many GB.
+ * Fetch the next piece that containerd waits for from the registry, so that it can be sent
+ * before the whole layer is verified.  containerd's CRI ends a pull when nothing came for
+ * minutes, as happens with a layer of many GB.
  */
 static void keep_alive(struct swarm_fetch *s)
 {
@@ -237,12 +238,12 @@ static void keep_alive(struct swarm_fetch *s)
 		return;
 	piece = (uint32_t)(pos / LAYER_PIECE);
 	room = malloc(LAYER_PIECE);
-	/* A failure is no harm: the next piece tries again. */
+	/* Ignore a failure: the next piece tries again. */
 	if (room && layer_file_has(l->file, piece))
 		(void)!mend_piece(l, piece, room, NULL);
 }
 
-/* On the thread of the fetch, which has nothing else to do. */
+/* A piece came; called on the fetch's thread, which is idle then. */
 static void have_piece(void *arg, uint32_t block, uint32_t bytes)
 {
 	struct swarm_fetch *s = arg;
@@ -292,7 +293,7 @@ static void *swarm_main(void *arg)
 	return NULL;
 }
 
-/* Until the fetch has ended; true: nothing came for so long that it was ended. */
+/* Wait until the fetch has ended; true: it was stopped because no byte came for too long. */
 static bool watch_swarm(struct swarm_fetch *s)
 {
 	int64_t begun = clock_now_ns(), quiet = QUIET_NS + random_ns(QUIET_NS);
@@ -314,8 +315,8 @@ static bool watch_swarm(struct swarm_fetch *s)
 	return is_stalled;
 }
 
-/* The registry gives the pieces that are missing where the swarm brings nothing: a node that
- * the tracker sends others to may be one that is not believed. */
+/* Get the missing pieces from the registry if the swarm brings nothing: the tracker may send
+ * this node only to peers that it does not trust. */
 static int fetch_rest(struct layer_transfer *l, struct error *err)
 {
 	uint32_t n = layer_pieces(l->size);
@@ -358,9 +359,9 @@ static int fetch_of_swarm(struct layer_transfer *l, struct error *err)
 		       : rc;
 }
 
-/* --------------------------------------------------------------- proof --- */
+/* ---------------------------------------------------- --- verification --- */
 
-/* The registry's bytes of a piece in place of a peer's, who is named where they differ. */
+/* Replace a peer's piece by the registry's bytes; report the peer if they differ. */
 static int mend_piece(struct layer_transfer *l, uint32_t piece, uint8_t *room,
 		      struct error *err)
 {
@@ -382,7 +383,8 @@ static int mend_piece(struct layer_transfer *l, uint32_t piece, uint8_t *room,
 	return rc;
 }
 
-/* Some peer sent wrong bytes: the registry's pieces in their place show which. */
+/* The layer's digest is wrong, so a peer sent wrong bytes: replace all peers' pieces, which
+ * shows who. */
 static int mend_layer(struct layer_transfer *l, struct error *err)
 {
 	AUTO_FREE uint8_t *room = malloc(LAYER_PIECE);

@@ -48,7 +48,8 @@ static void *mirror_main(void *arg)
 	return NULL;
 }
 
-/* Beside ROOT's other folders; what an earlier bootseerd had there has no name. */
+/* Make the mirror's folder in ROOT; layer files of an earlier bootseerd are nameless, so
+ * nothing is left to remove. */
 static int make_names(struct mirror *m, struct error *err)
 {
 	m->dir = fs_join(m->of.cfg->root, "mirror");
@@ -62,7 +63,8 @@ static int make_names(struct mirror *m, struct error *err)
 	return fs_mkdir(m->dir, 0700, err);
 }
 
-/* A link to this hosts.toml in a folder of its config_path tells containerd of the mirror. */
+/* Write hosts.toml: an operator's link to it in containerd's config_path makes containerd use
+ * the mirror. */
 static int write_hosts(const struct mirror *m, struct error *err)
 {
 	AUTO_FREE char *path = fs_join(m->dir, "hosts.toml");
@@ -172,7 +174,8 @@ void mirror_close(struct mirror *m)
 	}
 	pool_free(m->opening);
 	pool_free(m->fetching);
-	/* The ends of their works are still posted. */
+	/* Finished jobs of the pools may still be posted to the loop, so free the loop after
+	 * the pools. */
 	if (m->loop)
 		loop_free(m->loop);
 	httpd_free(m->http);
@@ -185,7 +188,7 @@ void mirror_close(struct mirror *m)
 	free(m);
 }
 
-/* The key opens all layers that the node may have, to any process that can read it. */
+/* Check that only root can read the key: any process with it can read all layers of the mirror. */
 static int check_key(const struct mirror *m, struct error *err)
 {
 	struct stat st;

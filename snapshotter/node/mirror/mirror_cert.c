@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A key and a certificate for both sides: containerd believes the mirror that has the key, and
- * the mirror who can read it, which is root.
+ * One key and certificate for both sides: containerd trusts the server that has the key, and
+ * the mirror trusts a client that can read it, which is root.
  */
 #include <errno.h>
 #include <openssl/evp.h>
@@ -14,7 +14,8 @@
 #include "common/fs.h"
 #include "snapshotter/node/mirror/mirror_priv.h"
 
-/* They end with the process that made them, whatever the clock says: 2020-01-01. */
+/* The certificate is valid at any time, even with a wrong clock (from 2020-01-01 on): each
+ * start of bootseerd makes a new one. */
 #define NOT_BEFORE 1577836800
 #define NOT_AFTER "99991231235959Z"
 #define OWN_NAME "URI:bootseer://node/" MIRROR_PEER
@@ -59,7 +60,7 @@ static int write_pem(BIO *bio, const char *path, unsigned int mode,
 			: fs_replace_file(path, text, (size_t)len, mode, err);
 }
 
-/* containerd asks for the address that the mirror listens on: "ADDR:PORT", "[ADDR]:PORT". */
+/* The certificate's name: the address that the mirror listens on, "ADDR:PORT" or "[ADDR]:PORT". */
 static char *name_address(const char *listen)
 {
 	int is_long = listen[0] == '[';

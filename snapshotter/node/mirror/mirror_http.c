@@ -14,12 +14,14 @@ static uint64_t mirror_head(void *arg, struct httpd_request *r)
 	else if (r->head.method != HTTPD_GET && r->head.method != HTTPD_HEAD)
 		httpd_answer_error(r, HTTPD_METHOD_NOT_ALLOWED,
 				   "layers can be read");
+	/* connections of the client with the key are not closed for others */
 	else
-		r->owner = MIRROR_PEER; /* it gives way to no stranger */
-	return 0;                       /* without a body */
+		r->owner = MIRROR_PEER;
+	/* accept requests without a body only */
+	return 0;
 }
 
-/* ---------------------------------------------------------------- target --- */
+/* ---------------------------------------------- --- the request's target --- */
 
 struct mirror_target {
 	struct oci_ref ref;
@@ -40,7 +42,7 @@ static const char *find_host(struct httpd_request *r)
 	return NULL;
 }
 
-/* The last "/KIND/" of the path, which is cut there; NULL. */
+/* Find the last "/KIND/" of the path and cut the path there; NULL: there is none. */
 static char *cut_at(char *path, const char *kind)
 {
 	char *at = NULL, *next = strstr(path, kind);
@@ -53,7 +55,7 @@ static char *cut_at(char *path, const char *kind)
 	return at + strlen(kind);
 }
 
-/* False: it is nothing that a mirror answers. */
+/* Parse what the request wants; false: the mirror does not serve such a path. */
 static bool parse_target(struct httpd_request *r, struct mirror_target *ret)
 {
 	char *path = r->head.path, *name;
@@ -79,8 +81,8 @@ static bool parse_target(struct httpd_request *r, struct mirror_target *ret)
 }
 
 /*
- * A HEAD gets nothing: containerd resolves a name that is a digest by one, and would take a
- * layer for an image that nobody showed a login for.
+ * Refuse HEAD: containerd resolves a name with a digest by HEAD, and would then use a layer as
+ * an image without showing the registry a login.
  */
 static void mirror_request(void *arg, struct httpd_request *r)
 {

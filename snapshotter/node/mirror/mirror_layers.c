@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Images that containerd asked for, and the layers of them that are brought and kept for peers. */
+/* Images that containerd asked for, and their layers, which are fetched and then kept for peers. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -9,16 +9,18 @@
 #include "common/temp_file.h"
 #include "snapshotter/node/mirror/mirror_priv.h"
 
-#define IMAGES_MAX 64u /* noted, open or closing */
-/* Manifests of a repository that are looked at for one layer: an image's own, and a few more
- * pulls at a time. */
+#define IMAGES_MAX 64u /* images that are noted, open or closing */
+/* Manifests of a repository that are opened to find one layer: the image's own, and those of a
+ * few pulls at the same time. */
 #define OPENING_MAX 8u
 #define OPEN_NS \
 	(10 * NS_PER_S) /* a registry that takes longer is containerd's */
-/* Others begin the same image within minutes; later ones find it at its registry. */
+/* Time that layers are kept: other nodes begin the same image within minutes; later nodes read
+ * the registry. */
 #define KEEP_NS (600 * NS_PER_S)
-#define NOTED_NS (60 * NS_PER_S) /* between a manifest and its layers */
-#define QUOTA_SHARE 2u /* of --cache-quota, for all layers that are kept */
+/* longest time between containerd's requests for a manifest and for its layers */
+#define NOTED_NS (60 * NS_PER_S)
+#define QUOTA_SHARE 2u /* layers may take a half of --cache-quota */
 
 static void image_close(struct mirror_image *i);
 
@@ -56,7 +58,7 @@ static void image_free(struct mirror_image *i)
 	free(i);
 }
 
-/* The one that was not used for the longest time and that nobody uses; NULL. */
+/* The unused image whose last use is the oldest; NULL: all are in use. */
 static struct mirror_image *find_idle(struct mirror *m)
 {
 	struct mirror_image *i;
@@ -79,7 +81,8 @@ static bool make_image_room(struct mirror *m)
 		if (!i || i->stage == IMAGE_OPEN) {
 			if (i)
 				image_close(i);
-			return false; /* there is some, soon */
+			/* a place is free once that image is closed */
+			return false;
 		}
 		image_free(i);
 	}
@@ -124,7 +127,7 @@ static void on_moved(struct loop_call *c)
 	mirror_streams_go_on(l);
 }
 
-/* Any thread. */
+/* Tell the loop that bytes came.  Any thread. */
 static void layer_moved(void *arg)
 {
 	struct mirror_layer *l = arg;
@@ -205,7 +208,7 @@ static void count_layer(struct mirror_layer *l)
 			    l->i->p.host, l->i->p.repo, name, l->err.msg);
 }
 
-/* A swarm has connections of its own. */
+/* Connections to the registry that the layer's fetch uses; a swarm counts its own. */
 static unsigned int layer_streams(const struct mirror_layer *l)
 {
 	return l->fetch.p2p ? 0 : l->fetch.streams;
@@ -223,9 +226,9 @@ static void layer_done(struct work *w)
 	mirror_image_put(l->i);
 }
 
-/* ------------------------------------------------------------------ room --- */
+/* -------------------------------------------------------- --- disk space --- */
 
-/* With no user left. */
+/* Drop a layer that no stream uses. */
 static void layer_give_back(struct mirror_layer *l)
 {
 	struct mirror *m = l->i->m;
@@ -242,8 +245,8 @@ static void layer_give_back(struct mirror_layer *l)
 	l->state = LAYER_IDLE;
 }
 
-/* Is there room for the layer beside those that are kept?  Images that nobody uses go for
- * it, which takes a moment. */
+/* Does the layer fit into the mirror's share of the disk?  If not, close unused images, which
+ * frees space a moment later. */
 static bool layer_has_room(struct mirror_layer *l)
 {
 	struct mirror *m = l->i->m;
@@ -257,7 +260,8 @@ static bool layer_has_room(struct mirror_layer *l)
 	return false;
 }
 
-/* A large layer has most of its image's bytes, and comes with few others. */
+/* How many connections fetch the layer: one for each range, as far as some are left.  A large
+ * layer is most of its image, so few others run beside it. */
 static unsigned int choose_streams(const struct mirror *m, uint64_t size)
 {
 	uint32_t ranges = layer_pieces(size) / LAYER_RANGE_PIECES + 1;
@@ -274,8 +278,7 @@ static bool layer_begin(struct mirror_layer *l)
 {
 	struct mirror *m = l->i->m;
 
-	/* A layer that waited for a thread would have its pull wait for other registries, which
-	 * may hang. */
+	/* Do not queue a fetch: its pull would wait for other registries, which may hang. */
 	if (m->n_fetches >= MIRROR_FETCHES || !layer_has_room(l))
 		return false;
 	l->begun_ns = clock_now_ns();
@@ -320,7 +323,7 @@ static void serve_layer(struct mirror_layer *l, struct httpd_request *r)
 	mirror_send_layer(l, r);
 }
 
-/* NULL: no image of that repository is open that has the layer. */
+/* Find the layer; NULL: no open image of that repository has it. */
 static struct mirror_layer *find_layer(struct mirror *m, const char *host,
 				       const char *repo, const struct digest *d)
 {
@@ -356,7 +359,8 @@ static void parked_free(struct parked_request *q)
 	free(q);
 }
 
-/* Answer those that wait for this repository, as far as more is known now. */
+/* Answer waiting requests of this repository if their layer was found, or if all manifests are
+ * known. */
 static void unpark_requests(struct mirror *m, const char *host,
 			    const char *repo)
 {
@@ -438,8 +442,7 @@ static void open_done(struct work *w)
 	if (i->rc < 0) {
 		log_debug("mirror", "no image for layers reason=\"%s\"",
 			  i->err.msg);
-		/* Nothing of it was fetched, so that nothing has to be waited for
-		 * but the leaving of a swarm. */
+		/* No layer was fetched yet, so closing only has to leave a swarm. */
 		image_close(i);
 	} else {
 		i->stage = IMAGE_OPEN;
@@ -460,7 +463,7 @@ static void image_open(struct mirror_image *i)
 		i->stage = IMAGE_OPENING;
 }
 
-/* Manifests that containerd asked for lately, newest first. */
+/* Open the images whose manifests containerd asked for lately, newest first. */
 static void open_noted(struct mirror *m, const char *host, const char *repo)
 {
 	int64_t since = clock_now_ns() - NOTED_NS;
@@ -493,7 +496,7 @@ void mirror_want(struct mirror *m, const char *host, const char *repo,
 	mirror_refuse(r);
 }
 
-/* ------------------------------------------------------------------- ends --- */
+/* ------------------------------------------------------------ --- closing --- */
 
 static void close_run(struct work *w)
 {
@@ -511,7 +514,7 @@ static void give_back_all(struct mirror_image *i)
 		layer_give_back(&i->layers[k]);
 }
 
-/* Nobody uses it. */
+/* Close an image that is not in use. */
 static void image_close(struct mirror_image *i)
 {
 	give_back_all(i);
@@ -519,7 +522,8 @@ static void image_close(struct mirror_image *i)
 	i->work.run = close_run;
 	i->work.done = close_done;
 	(void)!pool_submit(i->m->opening,
-			   &i->work); /* its queue has no bound */
+			   /* cannot fail: that queue is not limited */
+			   &i->work);
 }
 
 void mirror_tidy(struct mirror *m)
@@ -551,7 +555,7 @@ void mirror_give_up(struct mirror *m)
 	}
 	TAILQ_FOREACH(i, &m->images, link)
 	{
-		/* The layers of one that closes are another thread's. */
+		/* Leave a closing image alone: another thread has its layers. */
 		for (size_t k = 0; i->stage == IMAGE_OPEN && k < i->p.n_layers;
 		     k++)
 			__atomic_store_n(&i->layers[k].cancel, true,

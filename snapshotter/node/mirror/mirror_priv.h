@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside of the mirror.  One thread runs its loop and owns all that does not say otherwise;
- * what waits for registries and peers runs on its pools.
+ * Inside of the mirror.  One thread runs its loop and owns every member without a comment on
+ * threads; work that waits for registries and peers runs on its pools.
  *
- *   mirror.c         open and close, figures
- *   mirror_cert.c    the key and certificate that it and containerd show each other
- *   mirror_http.c    requests
- *   mirror_layers.c  images that were asked for, layers that are brought and kept
- *   mirror_streams.c answers: the bytes of layers as they come
+ *     mirror.c         open and close, figures
+ *     mirror_cert.c    the key and certificate that it and containerd show each other
+ *     mirror_http.c    requests
+ *     mirror_layers.c  images that were asked for, layers that are brought and kept
+ *     mirror_streams.c answers: the bytes of layers as they come
  */
 #ifndef BOOTSEER_NODE_MIRROR_PRIV_H
 #define BOOTSEER_NODE_MIRROR_PRIV_H
@@ -24,16 +24,17 @@
 #include "snapshotter/node/mirror/pulled.h"
 #include "snapshotter/node/remote_call.h"
 
-/* The node of the certificate: who shows another one, or none, gets nothing. */
+/* Node name in the mirror's certificate; clients with another certificate or none get nothing. */
 #define MIRROR_PEER "mirror"
-#define MIRROR_FETCHES 16u /* layers that come at a time, of all images ... */
+/* layers of all images that are fetched at once ... */
+#define MIRROR_FETCHES 16u
 #define MIRROR_STREAMS \
-	32u /* ... and reads of them, but for two of each layer */
+	32u /* ... and connections for them, besides two for each layer */
 
 struct mirror_layer;
 struct mirror_image;
 
-/* Bytes of a layer on their way to containerd. */
+/* A response to containerd that sends bytes of a layer. */
 struct layer_stream {
 	TAILQ_ENTRY(layer_stream) link;
 	struct mirror_layer *l;
@@ -45,7 +46,7 @@ enum layer_state {
 	LAYER_IDLE,
 	LAYER_COMING,
 	LAYER_WHOLE,
-	LAYER_FAILED, /* containerd gets it itself */
+	LAYER_FAILED, /* containerd has to get the layer from the registry */
 };
 
 struct mirror_layer {
@@ -58,9 +59,9 @@ struct mirror_layer {
 	struct pace pace;
 	volatile bool cancel;
 	struct loop_call moved_call;
-	atomic_bool has_moved; /* that is posted */
+	atomic_bool has_moved; /* moved_call is posted */
 	int64_t begun_ns;
-	bool is_reserved; /* room on the disk */
+	bool is_reserved; /* space on the disk is reserved */
 	int rc;
 	struct error err;
 };
@@ -78,15 +79,16 @@ struct mirror_image {
 	enum image_stage stage;
 	struct pulled p;
 	struct mirror_layer *layers; /* p.n_layers of them */
-	struct work work;            /* it is opened, or closed */
-	struct remote_call call;     /* what ends the first */
-	unsigned int refs;           /* streams, and layers that come */
+	struct work work;            /* opens the image, later closes it */
+	struct remote_call call;     /* ends the opening */
+	/* number of streams, and of layers that are being fetched */
+	unsigned int refs;
 	int64_t used_ns;
 	int rc;
 	struct error err;
 };
 
-/* A request for a layer, while manifests of its repository are looked at. */
+/* A request for a layer that waits until manifests of its repository are known. */
 struct parked_request {
 	TAILQ_ENTRY(parked_request) link;
 	struct httpd_request *request;
@@ -109,25 +111,25 @@ struct mirror {
 	struct thread thread;
 	struct loop_call stop_call;
 	struct httpd *http;
-	struct pool *opening; /* manifests; ends of images */
+	struct pool *opening; /* opens and closes images */
 	struct pool *fetching;
 	struct loop_timer tidy;
 	TAILQ_HEAD(mirror_image_list, mirror_image)
-	images; /* used last: last */
+	images; /* the last used one is last */
 	size_t n_images;
-	unsigned int n_fetches; /* layers that come ... */
-	unsigned int n_streams; /* ... by so many reads at a time */
+	unsigned int n_fetches; /* layers that are being fetched ... */
+	unsigned int n_streams; /* ... and their connections */
 	TAILQ_HEAD(, parked_request) parked;
-	uint64_t bytes; /* of layers that are kept or come */
+	uint64_t bytes; /* of layers that are kept or being fetched */
 	bool is_ending;
-	struct liars liars; /* any thread, as the rest */
+	struct liars liars; /* any thread, as the members below */
 	struct mirror_counts counts;
 };
 
 /* ------------------------------------------------------- mirror_cert.c --- */
 
-/* Make both anew, for the address of `listen`; the key is for root alone.  Certificates of before
- * are not taken any more. */
+/* Make a new key, for root alone, and a certificate for the address of `listen`.  Older
+ * certificates are not accepted any more. */
 int mirror_cert_make(const char *cert_file, const char *key_file,
 		     const char *listen, struct error *err) MUST_CHECK;
 
@@ -138,25 +140,25 @@ extern const struct httpd_handler mirror_handler;
 /* ---------------------------------------------------- mirror_streams.c --- */
 
 void mirror_refuse(struct httpd_request *r);
-/* Send what the request wants of the layer, now or as it comes. */
+/* Send the bytes of the layer that the request wants, as they arrive. */
 void mirror_send_layer(struct mirror_layer *l, struct httpd_request *r);
-/* More of the layer is here, or it failed. */
+/* Continue the streams of a layer: more bytes arrived, or it failed. */
 void mirror_streams_go_on(struct mirror_layer *l);
-/* The image is in use now; or a use of it is over. */
+/* Note a use of the image; end a use of it. */
 void mirror_image_touch(struct mirror_image *i);
 void mirror_image_put(struct mirror_image *i);
 
 /* ----------------------------------------------------- mirror_layers.c --- */
 
-/* containerd asks for this manifest: soon it may ask for its layers. */
+/* Note that containerd asked for this manifest, since it may soon ask for its layers. */
 void mirror_note(struct mirror *m, const char *host, const char *repo,
 		 const struct digest *manifest);
-/* Answer, now or when the manifests of that repository are known. */
+/* Answer a request for a layer, now or when the manifests of that repository are known. */
 void mirror_want(struct mirror *m, const char *host, const char *repo,
 		 const struct digest *layer, struct httpd_request *r);
-/* Forget images that were not used for long, some time. */
+/* Forget images that were not used for long; called from time to time. */
 void mirror_tidy(struct mirror *m);
-/* At the end: nothing is waited for any more; and then nothing is left. */
+/* At the end: cancel all waiting work, later free all images. */
 void mirror_give_up(struct mirror *m);
 void mirror_images_free(struct mirror *m);
 

@@ -55,7 +55,8 @@ static void stream_end(void *arg)
 	free(s);
 }
 
-/* "bytes=A-" and "bytes=A-B"; false: there is none, or another kind, which may be ignored. */
+/* Parse "bytes=A-" or "bytes=A-B"; false: no range, or another kind, which HTTP allows to
+ * ignore. */
 static bool parse_range(const char *text, uint64_t *ret_from, uint64_t *ret_to)
 {
 	int len = 0;

@@ -42,7 +42,7 @@ bool liars_have(struct liars *l, const char *host, const char *node)
 
 /* ---------------------------------------------------------------- pieces --- */
 
-/* The layer that block `index` of the map is a piece of. */
+/* The layer in which block `index` of the map lies. */
 static struct pulled_layer *layer_of(const struct pulled *p, uint32_t index,
 				     uint32_t *ret_piece)
 {
@@ -102,7 +102,7 @@ static char *pulled_authorization(void *arg, struct pace *pace)
 
 /* ------------------------------------------------------------------- map --- */
 
-/* No two pieces have one name, which is all that a piece needs. */
+/* Name a piece by its layer and number: the swarm only needs distinct names. */
 static int name_piece(const struct pulled_layer *l, uint32_t piece,
 		      struct digest *ret)
 {
@@ -253,7 +253,7 @@ static int join_swarm(struct pulled *p, struct error *err)
 	return p2p_image_open(image_swarms_p2p(p->peers), &cfg, &p->p2p, err);
 }
 
-/* Without peers the registry gives all of it. */
+/* Join the swarm of the layers; if that fails, the registry sends all of them. */
 static void join_if_possible(struct pulled *p)
 {
 	struct error why = ERROR_INIT;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Images that containerd pulls: which layers a manifest of a repository names, and the swarm of
- * these.  The manifest is had from the registry by the node's own logins, so what it names is
- * that repository's.  pulled_open() and pulled_close() wait for others; the rest does not.
+ * Images that containerd pulls: which layers a manifest names, and the swarm of these layers.
+ * The manifest is fetched from the registry with the node's own logins, so its layers belong to
+ * that repository.  Only pulled_open() and pulled_close() wait for others.
  */
 #ifndef BOOTSEER_NODE_MIRROR_PULLED_H
 #define BOOTSEER_NODE_MIRROR_PULLED_H
@@ -13,12 +13,14 @@
 #include "snapshotter/node/mirror/layer_file.h"
 
 #define PULLED_LAYERS_MAX \
-	128u /* as containerd's; those of larger images it pulls itself */
+/* containerd's limit; it pulls larger images from the registry itself */
+128u
 #define LIARS_MAX 64u
 
-/* Nodes that sent a wrong piece lately, of layers of a registry: this one says so, and may have
- * told that node other bytes than us, so it counts for no other registry. Any thread. */
-struct liars {
+	/* Nodes that lately sent a wrong piece of a registry's layer.  A registry could blame any node
+ * by sending it other bytes than us, so a node is distrusted for that registry alone.  Any
+ * thread. */
+	struct liars {
 	pthread_mutex_t lock; /* all below */
 	struct {
 		char host[256], node[256];
@@ -32,9 +34,9 @@ bool liars_have(struct liars *l, const char *host, const char *node);
 struct pulled_layer {
 	struct digest digest;
 	uint64_t size;
-	uint32_t first; /* block of the map; piece 0 of the layer */
+	uint32_t first; /* block of the map that is the layer's piece 0 */
 	struct layer_file *file;
-	struct source *registry; /* its stored bytes */
+	struct source *registry; /* the layer's stored bytes */
 };
 
 struct image_swarms;
@@ -42,24 +44,24 @@ struct origins;
 
 struct pulled {
 	struct origins *origins;
-	struct image_swarms *peers; /* NULL: the registry gives all of it */
-	uint64_t most;              /* bytes that its layers may have */
+	struct image_swarms *peers; /* NULL: the registry sends all layers */
+	uint64_t most;              /* most bytes of its layers together */
 	struct liars *liars;
-	char *host, *repo; /* as containerd says */
+	char *host, *repo; /* as in containerd's request */
 	struct digest manifest;
 	struct origin *origin;
-	void *map_bytes; /* what `map` views */
+	void *map_bytes; /* bytes that `map` refers to */
 	struct blockmap map;
 	struct p2p_image *p2p; /* NULL: no peers */
 	struct pulled_layer *layers;
 	size_t n_layers;
 };
 
-/* Have the manifest, and be in the swarm of its layers.  Blocks, until `pace` ends it.  -ENOTSUP:
- * it is none of an image, or not one for a mirror. */
+/* Get the manifest, and join the swarm of its layers.  Blocks until `pace` ends it.  -ENOTSUP:
+ * it is no image's manifest, or the image is not fit for a mirror. */
 int pulled_open(struct pulled *p, struct pace *pace,
 		struct error *err) MUST_CHECK;
-/* Leave the swarm, with all files; zeroed is allowed.  Blocks. */
+/* Leave the swarm and free all files; a zeroed image is allowed.  Blocks. */
 void pulled_close(struct pulled *p);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Making the index of an image that containerd has pulled: the layers are read once more, from
- * containerd's content store, by a process that has no rights, no network and no key, and runs when
- * nothing else does.  What it writes is looked at as a stranger's (send.c).
+ * containerd's content store, by a process that has no rights, no network and no key, and runs
+ * only on an idle CPU.  What it writes is checked as untrusted data (send.c).
  *
- * The process finds two folders where it is: `src`, an OCI layout whose blobs are descriptors that
- * it has open, since other images' blobs, which may be private, are none of its business, with
- * what is kept of readings of these (readings.c) beside them; and `dst`, its own.
+ * The process finds two folders where it is: `src`, an OCI layout whose blobs are descriptors
+ * that it has open, since other images' blobs, which may be private, are none of its business,
+ * with what is kept of readings of these (readings.c) beside them; and `dst`, its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,12 +33,12 @@
 #include "snapshotter/node/offers/offers_priv.h"
 #include "snapshotter/node/parser/confine.h"
 
-#define FOLDER "indexing" /* below --root */
+#define FOLDER "indexing" /* folder below --root */
 #define BUILD_NS (6000 * NS_PER_S)
 #define LOOK_MS 500
 #define ROOM_LEAST (16 * MIB)
 #define ROOM_MOST (UINT64_C(4) << 30)
-#define SAID_MAX 512 /* bytes that the process says */
+#define SAID_MAX 512 /* bytes of the process's answer */
 #define SAY_FD STDOUT_FILENO
 #define SRC "oci:src:image"
 #define DST "oci:dst:image"
@@ -78,7 +78,8 @@ static int make_index(struct error *err)
 	return 0;
 }
 
-/* Not the last that the kernel kills for memory, as bootseerd is, but before any container. */
+/* Make this process killable for lack of memory before any container; bootseerd is shielded
+ * from that. */
 static void give_up_shelter(void)
 {
 	AUTO_CLOSE int fd =
@@ -102,7 +103,7 @@ int offers_child_main(void)
 	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* ------------------------------------------------------------------ its folders --- */
+/* ---------------------------------------------------- --- the process's folders --- */
 
 static int write_file(int dir, const char *name, const char *text,
 		      struct error *err)
@@ -117,11 +118,11 @@ static int write_file(int dir, const char *name, const char *text,
 		      : 0;
 }
 
-/* Blobs of the image, open. */
+/* Open blobs of the image. */
 struct blob_files {
 	int *fd;
 	size_t n;
-	size_t n_readings; /* of them */
+	size_t n_readings; /* how many of them are readings */
 };
 
 static void blob_files_fini(struct blob_files *b)
@@ -132,7 +133,7 @@ static void blob_files_fini(struct blob_files *b)
 	*b = (struct blob_files){ .n = 0 };
 }
 
-/* Takes `fd`, which the process has by that name. */
+/* Add `fd`, which is taken, to the folder as a link to the process's descriptor. */
 static int add_file(struct blob_files *b, int fd, int dir, const char *name,
 		    struct error *err)
 {
@@ -140,7 +141,7 @@ static int add_file(struct blob_files *b, int fd, int dir, const char *name,
 
 	b->fd[b->n++] = fd;
 	(void)snprintf(to, sizeof(to), "/proc/self/fd/%d", fd);
-	/* A layer that the image has twice is there already. */
+	/* A layer that the image has twice is already there. */
 	return symlinkat(to, dir, name) < 0 && errno != EEXIST
 		       ? error_set(err, errno, "folder of its layers: %s",
 				   strerror(errno))
@@ -234,7 +235,7 @@ static int fill_src(struct offers *o, const struct offer_image *i, int dir,
 	return rc < 0 ? rc : write_file(src, "index.json", index.data, err);
 }
 
-/* `ret` is open on the folder, whose path is the caller's, to be removed. */
+/* Make the folder and open it as `ret`; the caller frees `ret_path` and removes the folder. */
 static int make_folders(struct offers *o, const struct offer_image *i,
 			char **ret_path, int *ret, struct blob_files *b,
 			struct error *err)
@@ -245,7 +246,7 @@ static int make_folders(struct offers *o, const struct offer_image *i,
 
 	if (!path)
 		return error_nomem(err);
-	/* Files of a process that was killed. */
+	/* Remove files of a process that was killed. */
 	rc = fs_remove_tree(path, err);
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
@@ -268,9 +269,9 @@ static int make_folders(struct offers *o, const struct offer_image *i,
 	return rc;
 }
 
-/* ---------------------------------------------------------------------- running --- */
+/* ------------------------------------------------------ --- running the process --- */
 
-/* In the child of a process with threads: system calls only. */
+/* Runs in the forked child of a process with threads: only system calls are allowed. */
 static _Noreturn void become_child(int dir, const struct blob_files *b,
 				   int say_fd)
 {
@@ -285,7 +286,7 @@ static _Noreturn void become_child(int dir, const struct blob_files *b,
 	(void)sigprocmask(SIG_SETMASK, &no_signals, NULL);
 	(void)setpriority(PRIO_PROCESS, 0, 19);
 	(void)sched_setscheduler(0, SCHED_IDLE, &none);
-	/* ioprio_set(IOPRIO_WHO_PROCESS, itself, IOPRIO_CLASS_IDLE) */
+	/* ioprio_set(IOPRIO_WHO_PROCESS, this process, IOPRIO_CLASS_IDLE) */
 	(void)syscall(SYS_ioprio_set, 1, 0, 3 << 13);
 	if (fchdir(dir) < 0 || dup2(say_fd, SAY_FD) != SAY_FD ||
 	    syscall(SYS_close_range, STDERR_FILENO + 1, ~0U,
@@ -298,7 +299,7 @@ static _Noreturn void become_child(int dir, const struct blob_files *b,
 	_exit(127);
 }
 
-/* Until it ends, it is over time, or bootseerd ends. */
+/* Wait until the process ends; kill it after BUILD_NS, or when bootseerd ends. */
 static int wait_for(const struct offers *o, pid_t pid, struct error *err)
 {
 	int64_t end = clock_now_ns() + BUILD_NS;
@@ -312,7 +313,8 @@ static int wait_for(const struct offers *o, pid_t pid, struct error *err)
 		else if (clock_now_ns() > end)
 			rc = error_set(err, ETIMEDOUT, "it takes too long");
 	}
-	/* Its group, too, while nobody else can have the number. */
+	/* Kill the process group before the process is reaped, while its number is still its
+	 * own. */
 	(void)kill(-pid, SIGKILL);
 	rc = process_reap(pid, LOOK_MS, rc, &status, err);
 	if (rc == 0 && WIFSIGNALED(status))
@@ -321,7 +323,7 @@ static int wait_for(const struct offers *o, pid_t pid, struct error *err)
 	return rc < 0 ? rc : WEXITSTATUS(status);
 }
 
-/* Its last words: the digest of the artifact, or why there is none. */
+/* Run the process and read its answer: the digest of the artifact, or why there is none. */
 static int run_child(const struct offers *o, int dir,
 		     const struct blob_files *b, struct digest *ret,
 		     struct error *err)
@@ -353,7 +355,7 @@ static int run_child(const struct offers *o, int dir,
 				   *said ? said : "its process failed");
 }
 
-/* -------------------------------------------------------------------- together --- */
+/* ---------------------------------------------------------- --- the whole work --- */
 
 static int build_and_send(struct offers *o, const struct offer_image *i,
 			  const char *authorization, struct error *err)
@@ -384,7 +386,7 @@ static int build_and_send(struct offers *o, const struct offer_image *i,
 	return rc;
 }
 
-/* 1: this node is to make it. */
+/* Ask the service who makes the index; 1: this node does. */
 static int claim_index(struct offers *o, const struct offer_image *i,
 		       const char *repo, const char *authorization,
 		       struct error *err)
@@ -410,7 +412,8 @@ static int claim_index(struct offers *o, const struct offer_image *i,
 	return state && strcmp(state, "yours") == 0;
 }
 
-/* The bytes of an index and of the files on the way to it, which were some 2 % of the layers. */
+/* Upper bound of the bytes of an index and its temporary files, which were some 2 % of the
+ * layers. */
 static uint64_t bytes_at_most(const struct offer_image *i)
 {
 	uint64_t sum = ROOM_LEAST;
@@ -448,7 +451,7 @@ int offers_build(struct offers *o, const struct offer_image *i,
 	origin_put(origin);
 	if (rc < 0)
 		return rc;
-	/* A claim keeps others from making it, so none is made without room. */
+	/* Reserve the disk before the claim: a claim keeps other nodes from making the index. */
 	room = bytes_at_most(i);
 	rc = o->of.room->reserve(o->of.room->disk, room, err);
 	if (rc < 0)

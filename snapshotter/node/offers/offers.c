@@ -13,7 +13,7 @@
 
 #define TIMEOUT_MS 10000
 #define LIST_TIMEOUT_MS 2000
-#define LOOK_NS (2 * NS_PER_S) /* between two looks at what is pulled */
+#define LOOK_NS (2 * NS_PER_S) /* period of checks what was pulled */
 
 void offer_image_fini(struct offer_image *i)
 {
@@ -33,7 +33,8 @@ static bool has_same(const struct offers *o, const struct offer_image *i)
 	return false;
 }
 
-/* Takes it.  Of too many the newest is left out: another node will come to it. */
+/* Add an image to the list; takes it.  If the list is full, this image is dropped: another node
+ * will make its index. */
 static void add_image(struct offers *o, struct offer_image *i)
 {
 	bool is_taken = false;
@@ -51,7 +52,8 @@ static void add_image(struct offers *o, struct offer_image *i)
 		periodic_wake(o->thread);
 }
 
-/* A service that was away, or signatures that no rule here allows, are no reason to make one. */
+/* Is an index to be made?  Not when the service was away, or only has signatures that no rule
+ * here allows. */
 static bool is_wanted(const struct offers *o, const struct offer_query *q,
 		      int rc)
 {
@@ -82,7 +84,8 @@ void offers_note(struct offers *o, const struct offer_query *q, int rc)
 	add_image(o, &i);
 }
 
-/* Has containerd got all of it?  A blob has its name once it is whole and checked. */
+/* Has containerd pulled all blobs?  A blob gets its name in the store when it is whole and
+ * checked. */
 static bool is_pulled(const struct offers *o, const struct offer_image *i)
 {
 	struct oci_image image;
@@ -105,7 +108,7 @@ static bool is_pulled(const struct offers *o, const struct offer_image *i)
 	return is_there;
 }
 
-/* Take out the first; false: there is none. */
+/* Remove the first image of the list; false: the list is empty. */
 static bool pop_image(struct offers *o, struct offer_image *ret, size_t *ret_n)
 {
 	bool has_one;
@@ -121,7 +124,7 @@ static bool pop_image(struct offers *o, struct offer_image *ret, size_t *ret_n)
 	return has_one;
 }
 
-/* Back, behind the others. */
+/* Put the image back at the end of the list. */
 static void push_image(struct offers *o, struct offer_image *i)
 {
 	bool has_room;

@@ -15,10 +15,10 @@
 #include "snapshotter/node/images/origin.h"
 #include "snapshotter/node/offers/offers_priv.h"
 
-/* A start waits for bytes that come faster than this, after a moment. */
+/* A start gives up an index whose bytes, after SLOW_NS, come slower than this. */
 #define SLOW_BPS (1 << 20)
 #define SLOW_NS (10 * NS_PER_S)
-#define LIST_MAX (512u << 10) /* bytes: eight signatures */
+#define LIST_MAX (512u << 10) /* bytes of the list: eight signatures */
 #define OFFERS_LOOKED_AT 8
 #define SILENT_NS (30 * NS_PER_S)
 
@@ -76,7 +76,8 @@ static bool is_silent(struct offers *o)
 	return silent;
 }
 
-/* Starts do not wait, one after the other, for a service that is away. */
+/* Note whether the service answers: while it is away, starts do not wait for it one after the
+ * other. */
 static void note_answer(struct offers *o, int rc)
 {
 	bool is_away = rc == -ETIMEDOUT || rc == -ECONNREFUSED || rc == -EIO ||
@@ -101,7 +102,8 @@ int offers_call(struct offers *o, const struct offer_call *c, struct buf *ret,
 				    .body = { .limit = ret->limit } };
 	int rc;
 
-	/* Parts that are sent took up to an hour to make, and no start waits for them. */
+	/* Only GET is refused: parts to be sent took up to an hour to make, and no start waits
+	 * for them. */
 	if (strcmp(c->method, "GET") == 0 && is_silent(o))
 		return error_set(err, EBUSY,
 				 "the service did not answer a moment ago");
@@ -131,7 +133,7 @@ int offers_authorization(const struct offers *o, struct oci_store *store,
 	return rc;
 }
 
-/* ---------------------------------------------------------------------- asking --- */
+/* ----------------------------------------------------- --- asking for an index --- */
 
 enum policy_mode offers_mode(const struct offers *o, const char *host,
 			     const char *repo)
@@ -153,7 +155,7 @@ void offer_found_fini(struct offer_found *f)
 	*f = (struct offer_found){ .size = 0 };
 }
 
-/* A start's question, and the offer that is looked at. */
+/* The search for an index for one start, and the offer that is checked now. */
 struct offer_look {
 	struct offers *o;
 	const struct offer_query *q;
@@ -162,10 +164,10 @@ struct offer_look {
 	struct buf signature;
 	uint64_t bytes;
 	int64_t begin_ns;
-	uint64_t got; /* bytes since then */
+	uint64_t got; /* bytes fetched since begin_ns */
 	unsigned int parts;
-	char offer[24]; /* its number */
-	/* The offer that is fetched: its next part, and its bytes that are here. */
+	char offer[24]; /* the offer's number */
+	/* The next part to fetch, and the bytes of the offer that are here. */
 	unsigned int part;
 	uint64_t at;
 };
@@ -247,7 +249,7 @@ static int fetch_part(struct offer_look *l, int fd, struct error *err)
 		      : 0;
 }
 
-/* Until so many bytes of the offer are here. */
+/* Fetch parts until `want` bytes of the offer are here. */
 static int fetch_bytes(struct offer_look *l, int fd, uint64_t want,
 		       struct error *err)
 {
@@ -271,7 +273,7 @@ static int read_head(const struct offer_look *l, struct offer_found *f,
 					 &f->offer, err);
 }
 
-/* The texts, which must be what was signed. */
+/* Read the artifact's texts, and check that they are the signed ones. */
 static int read_texts(const struct offer_look *l, struct offer_found *f,
 		      struct error *err)
 {
@@ -312,8 +314,8 @@ static int check_image(const struct offer_look *l, struct artifact *a,
 	return rc < 0 ? rc : artifact_check_image(a, &l->q->image->digest, err);
 }
 
-/* Anybody who may write at the service can have the signature of another's index stand above other
- * bytes: each is compared with what was signed before more of them are asked for. */
+/* Check each piece against the signed digests before more is fetched: anybody who may write to
+ * the service can put the signature of another node's index on other bytes. */
 static int fetch_checked(struct offer_look *l, struct offer_found *f,
 			 struct error *err)
 {
@@ -364,7 +366,7 @@ static int fetch_offer(struct offer_look *l, struct offer_found *ret,
 	return rc;
 }
 
-/* The first offer that is believed; else why the first was not. */
+/* Take the first offer that is trusted; if none is, return why the first was refused. */
 static int choose_offer(struct offer_look *l, const json_t *all,
 			struct offer_found *ret, struct error *err)
 {

@@ -10,7 +10,7 @@
 #include "snapshotter/convert/layer_reading.h"
 #include "snapshotter/node/offers/offers_priv.h"
 
-/* containerd unpacks the next layer within this time. */
+/* Time within which containerd begins to unpack an image's next layer. */
 #define NEXT_NS (5 * NS_PER_S)
 
 static bool is_layer_of(const struct offer_image *i, const struct digest *d)
@@ -27,7 +27,7 @@ static bool begin_unpacking(struct offers *o, const struct oci_descriptor *d)
 {
 	bool is = false;
 
-	/* Others have their spans at once, or none. */
+	/* Only gzip needs a reading: spans of other layers are found at once, or never. */
 	if (!strstr(d->media_type, "gzip"))
 		return false;
 	(void)pthread_mutex_lock(&o->lock);
@@ -40,7 +40,7 @@ static bool begin_unpacking(struct offers *o, const struct oci_descriptor *d)
 	return is;
 }
 
-/* Keeps `fd`, if it is one and there is room for it. */
+/* Keep the reading `fd`, unless it is -1 or the list is full. */
 static void end_unpacking(struct offers *o, const struct digest *layer,
 			  uint64_t bytes, int fd)
 {
@@ -126,7 +126,7 @@ int offers_reading_dup(struct offers *o, const struct digest *layer)
 	return fd;
 }
 
-/* Take one out that is not kept any longer. */
+/* Remove one reading that is not to be kept any longer. */
 static bool pop_reading(struct offers *o, const struct offer_image *i,
 			struct kept_reading *ret)
 {

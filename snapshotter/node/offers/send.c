@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An index to the service.  The process that made it may have been taken over by what it read, so
- * its folder is a stranger's: nothing but regular files below it is opened, each blob is hashed
- * before a byte of it leaves the node, and the artifact must be of the image that was asked for.
+ * Sends an index to the service.  The process that made it may have been taken over by
+ * malicious layers, so its folder is untrusted: only regular files below it are opened, each
+ * blob is hashed before a byte of it leaves the node, and the artifact must be of the wanted
+ * image.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 #include "snapshotter/trust.h"
 
 #define PIECE_BYTES (256 * KIB)
-#define CLOCKS_APART_S 60 /* between nodes */
+#define CLOCKS_APART_S 60 /* difference of clocks between nodes */
 
 /* ------------------------------------------------------------------------ files --- */
 
@@ -50,7 +51,7 @@ static int hash_file(int fd, const struct digest *want, struct error *err)
 				   "a blob of the index is not what it says");
 }
 
-/* `size` UINT64_MAX: any. */
+/* Open a blob by its digest; `size` UINT64_MAX: of any size. */
 static int open_blob(int dir, const struct digest *d, uint64_t size,
 		     int *ret_fd, uint64_t *ret_size, struct error *err)
 {
@@ -216,7 +217,7 @@ static int publish_index(struct index_sending *s, const struct artifact *a,
 	return rc < 0 ? rc : offers_call(s->o, &c, &answer, err);
 }
 
-/* --------------------------------------------------------------------- together --- */
+/* -------------------------------------------------------- --- the whole sending --- */
 
 static int open_artifact(int dir, const struct offer_image *i,
 			 const struct digest *artifact, struct artifact *ret,
