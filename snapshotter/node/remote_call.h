@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A piece of work that waits, most often for registries, on somebody's behalf, and what ends it
- * early: its deadline, that nobody waits for it any more, the end of bootseerd.
+ * Work for a caller, which may wait for registries, and what ends it early: its deadline, the
+ * caller's leaving, the end of bootseerd.
  */
 #ifndef BOOTSEER_NODE_REMOTE_CALL_H
 #define BOOTSEER_NODE_REMOTE_CALL_H
@@ -13,13 +13,14 @@
 #include "common/pace.h"
 
 struct remote_call {
-	struct pace pace; /* of its requests */
+	struct pace pace; /* the pace of its requests to registries */
 	const atomic_bool *is_ending;
-	const atomic_bool *is_gone; /* NULL: somebody waits until the end */
+	/* the caller has left; NULL: the caller waits until the end */
+	const atomic_bool *is_gone;
 	atomic_int_least64_t
-		deadline_ns; /* CLOCK_MONOTONIC; 0: none (any more) */
-	int64_t timeout_ns;  /* which led to it, for messages */
-	bool is_local;       /* it may wait, but not for a registry */
+		deadline_ns; /* CLOCK_MONOTONIC; 0: no deadline (any more) */
+	int64_t timeout_ns;  /* the deadline's length, for messages */
+	bool is_local;       /* the work may wait, but not for a registry */
 };
 
 /* The flags are borrowed; `begun_ns` is when the deadline began to run. */
@@ -27,7 +28,7 @@ void remote_call_init(struct remote_call *c, const atomic_bool *is_ending,
 		      const atomic_bool *is_gone, int64_t begun_ns,
 		      int64_t timeout_ns);
 
-/* From here on only the rate of transfers is bounded. */
+/* Remove the deadline: from here on only slow transfers end the work. */
 void remote_call_no_deadline(struct remote_call *c);
 
 /*

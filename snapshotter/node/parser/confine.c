@@ -17,44 +17,42 @@
 #include "common/buf.h"
 #include "common/fs.h"
 
-#define NOBODY 65534 /* where a user namespace has no more */
+/* uid and gid used where a user namespace does not map the wanted ones */
+#define NOBODY 65534
 #define STATUS_MAX 65536u
 #define CAPABILITIES_MAX 64
-#define CPU_SECONDS 60 /* of one job: 2 GiB of metadata take a tenth of it */
-/* Bytes of the process that makes an index: 3 GiB are the limit of a tree (artifact.md). */
+/* of one job: checking 2 GiB of metadata takes a tenth of that */
+#define CPU_SECONDS 60
+/* Limits of the process that makes an index: its memory and file, since a tree may have 3 GiB
+ * (artifact.md). */
 #define INDEX_MEMORY (UINT64_C(4) << 30)
 #define INDEX_FILE (UINT64_C(4) << 30)
 #define JOB_FILES 16 /* descriptors of a process of the parser */
 
 /* Capabilities of bootseerd, and their use. */
-static const int
-	node_capabilities
-		[] = {
-			CAP_SYS_ADMIN, /* mounts, loops, trusted.* */
-			CAP_CHOWN,     /* ordinary layers, up to CAP_SETFCAP */
-			CAP_DAC_OVERRIDE,
-			CAP_DAC_READ_SEARCH,
-			CAP_FOWNER,
-			CAP_FSETID,
-			CAP_MKNOD,
-			CAP_SETFCAP,
-			CAP_KILL, /* is the process on RUN/ready.sock still there? */
-			CAP_SETUID, /* the parser becomes nobody */
-			CAP_SETGID,
-			CAP_NET_BIND_SERVICE, /* ports of --metrics and --p2p-listen */
-			CAP_IPC_LOCK,         /* memory that RDMA registers */
-		};
+static const int node_capabilities[] = {
+	CAP_SYS_ADMIN, /* mounts, loops, trusted.* */
+	/* to write ordinary layers, as the rights down to CAP_SETFCAP */
+	CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER,
+	CAP_FSETID, CAP_MKNOD, CAP_SETFCAP,
+	/* to check that the process on RUN/ready.sock still exists */
+	CAP_KILL,
+	/* to run the parser as a user without rights */
+	CAP_SETUID, CAP_SETGID,
+	CAP_NET_BIND_SERVICE, /* ports of --metrics and --p2p-listen */
+	CAP_IPC_LOCK,         /* memory that RDMA registers */
+};
 
-/* Refused to bootseerd and to the credential helpers that it runs. */
+/* System calls that bootseerd and the credential helpers that it runs may not make. */
 static const int refused[] = {
-	/* code into the kernel */
+	/* load code into the kernel */
 	SCMP_SYS(init_module),
 	SCMP_SYS(finit_module),
 	SCMP_SYS(delete_module),
 	SCMP_SYS(kexec_load),
 	SCMP_SYS(kexec_file_load),
 	SCMP_SYS(bpf),
-	/* ways into the kernel that are often wrong and never needed here */
+	/* parts of the kernel that often had security bugs, not needed here */
 	SCMP_SYS(userfaultfd),
 	SCMP_SYS(perf_event_open),
 	SCMP_SYS(io_uring_setup),
@@ -66,7 +64,7 @@ static const int refused[] = {
 	SCMP_SYS(modify_ldt),
 	SCMP_SYS(vmsplice),
 	SCMP_SYS(personality),
-	/* other processes */
+	/* look into other processes */
 	SCMP_SYS(ptrace),
 	SCMP_SYS(process_vm_readv),
 	SCMP_SYS(process_vm_writev),
@@ -74,13 +72,13 @@ static const int refused[] = {
 	SCMP_SYS(pidfd_getfd),
 	SCMP_SYS(move_pages),
 	SCMP_SYS(migrate_pages),
-	/* other places */
+	/* change or leave namespaces and roots */
 	SCMP_SYS(setns),
 	SCMP_SYS(unshare),
 	SCMP_SYS(chroot),
 	SCMP_SYS(pivot_root),
 	SCMP_SYS(open_by_handle_at),
-	/* the machine */
+	/* change the machine */
 	SCMP_SYS(reboot),
 	SCMP_SYS(swapon),
 	SCMP_SYS(swapoff),
@@ -100,8 +98,7 @@ static const int refused[] = {
 	SCMP_SYS(fanotify_init),
 };
 
-/* System calls of a job; mmap and mprotect are let through without
- * PROT_EXEC. */
+/* System calls that a job may make; mmap and mprotect also, but without PROT_EXEC. */
 static const int job_calls[] = {
 	SCMP_SYS(read),       SCMP_SYS(pread64),       SCMP_SYS(write),
 	SCMP_SYS(munmap),     SCMP_SYS(mremap),        SCMP_SYS(madvise),
@@ -110,7 +107,7 @@ static const int job_calls[] = {
 	SCMP_SYS(exit_group),
 };
 
-/* System calls of the parser itself, beyond these. */
+/* System calls that the parser itself may make, besides those of a job. */
 static const int parser_calls[] = {
 	SCMP_SYS(recvmsg),         SCMP_SYS(clone),
 	SCMP_SYS(clone3),          SCMP_SYS(fork),
@@ -135,14 +132,14 @@ uint64_t confine_node_capabilities(void)
 	return set;
 }
 
-/* Bound the capabilities that an exec of any program could give. */
+/* Limit the capabilities that running a program can give. */
 static int bound_capabilities(uint64_t keep, struct error *err)
 {
 	for (int c = 0; c < CAPABILITIES_MAX; c++) {
 		int has = prctl(PR_CAPBSET_READ, c, 0, 0, 0);
 
 		if (has < 0)
-			break; /* the kernel has no more */
+			break; /* the kernel has no more capabilities */
 		if (has && !(keep & UINT64_C(1) << c) &&
 		    prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0)
 			return error_errno(err, errno, "bound capabilities");
@@ -177,8 +174,7 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const int *calls,
 {
 	int rc = 0;
 
-	/* A call that this machine does not have can be neither refused nor
-	 * allowed. */
+	/* libseccomp does not know every call on every machine; skip an unknown call. */
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		rc = seccomp_rule_add(f, action, calls[i], 0);
 		rc = rc == -EDOM || rc == -EACCES ? 0 : rc;
@@ -189,7 +185,7 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const int *calls,
 static int load_filter(scmp_filter_ctx f, int rc, bool no_new_privs,
 		       struct error *err)
 {
-	/* NNP is set apart: the holder must not have it. */
+	/* "No new privileges" is a parameter, since the holder must not have it. */
 	if (rc == 0)
 		rc = seccomp_attr_set(f, SCMP_FLTATR_CTL_NNP, no_new_privs);
 	if (rc == 0)
@@ -208,14 +204,14 @@ static int refuse_calls(bool no_new_privs, struct error *err)
 	if (!f)
 		return error_nomem(err);
 	rc = add_all(f, SCMP_ACT_ERRNO(EPERM), refused, ARRAY_SIZE(refused));
-	/* In the audit log, where there is one. */
+	/* Log refused calls to the audit log, if there is one. */
 	if (rc == 0)
 		(void)seccomp_attr_set(f, SCMP_FLTATR_CTL_LOG, 1);
 	return load_filter(f, rc, no_new_privs, err);
 }
 
-/* The rest is as if the kernel had not got it, so that another libc finds its
- * way round what it could do without. */
+/* Other calls fail with ENOSYS, as on a kernel without them, so that a libc which could use
+ * them falls back. */
 static int allow_calls(bool is_parser, struct error *err)
 {
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
@@ -235,7 +231,7 @@ static int allow_calls(bool is_parser, struct error *err)
 	if (rc == 0 && is_parser)
 		rc = add_all(f, SCMP_ACT_ALLOW, parser_calls,
 			     ARRAY_SIZE(parser_calls));
-	/* Its own group, which are its jobs. */
+	/* Allow kill(0): the parser's process group, which are its jobs. */
 	if (rc == 0 && is_parser)
 		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(kill), 1,
 				      SCMP_A0(SCMP_CMP_MASKED_EQ, UINT32_MAX,
@@ -245,7 +241,7 @@ static int allow_calls(bool is_parser, struct error *err)
 
 /* ---------------------------------------------------------------- processes --- */
 
-/* `why` of the first failure stays; the others were tried all the same. */
+/* The first failure is returned, but later steps are tried too. */
 static int first_of(int rc, int next)
 {
 	return rc < 0 ? rc : next;
@@ -274,8 +270,8 @@ int confine_holder(struct error *err)
 	struct error other;
 	int rc = bound_capabilities(confine_node_capabilities(), err);
 
-	/* An exec gives root its capabilities back as far as they are bounded,
-	 * but only without "no new privileges". */
+	/* An exec gives root its capabilities back, within the bounding set, unless "no new
+	 * privileges" is set. */
 	rc = first_of(rc, refuse_calls(false, rc < 0 ? &other : err));
 	if (geteuid() == 0)
 		rc = first_of(rc, keep_capabilities(0, rc < 0 ? &other : err));
@@ -305,7 +301,7 @@ int confine_parser(struct error *err)
 	struct error other;
 	int rc;
 
-	/* bootseerd may have given up the right to do this already. */
+	/* Ignore a failure: bootseerd may have given up the right to do this. */
 	(void)!bound_capabilities(0, &other);
 	rc = setrlimit(RLIMIT_CORE, &none) < 0 ||
 			     setrlimit(RLIMIT_NOFILE, &files) < 0
@@ -319,7 +315,8 @@ int confine_parser(struct error *err)
 	return first_of(rc, allow_calls(true, rc < 0 ? &other : err));
 }
 
-/* Unlike the parser it has threads and files, so what it may not do is listed. */
+/* Refuse calls by a list, unlike for the parser: the process that makes an index has threads
+ * and opens files. */
 static int refuse_index_calls(struct error *err)
 {
 	static const int calls[] = {
@@ -335,7 +332,8 @@ static int refuse_index_calls(struct error *err)
 		SCMP_SYS(fsconfig),      SCMP_SYS(fsmount),
 		SCMP_SYS(fspick),        SCMP_SYS(mount_setattr),
 	};
-	/* Its flags are in memory, where no filter sees them; libc then uses clone. */
+	/* clone3() has its flags in memory, where no filter can check them; on ENOSYS libc uses
+	 * clone(). */
 	static const int clone3_call[] = { SCMP_SYS(clone3) };
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
 	int rc;
@@ -348,7 +346,8 @@ static int refuse_index_calls(struct error *err)
 			     ARRAY_SIZE(refused));
 	if (rc == 0)
 		rc = add_all(f, SCMP_ACT_ERRNO(ENOSYS), clone3_call, 1);
-	/* Threads alone: no process of it outlives it, none has other namespaces. */
+	/* Allow new threads only: no child process may outlive this one or have other
+	 * namespaces. */
 	if (rc == 0)
 		rc = seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone),
 				      1,
@@ -388,7 +387,7 @@ int confine_index(struct error *err)
 		rc = keep_capabilities(0, err);
 	if (rc == 0)
 		rc = no_new_privs(err);
-	/* Its own /proc/self/fd, by which it comes to the layers, is its again. */
+	/* Make /proc/self/fd, by which the process opens the layers, readable for its new uid. */
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	return rc == 0 ? refuse_index_calls(err) : rc;
 }
@@ -406,7 +405,7 @@ int confine_job(uint64_t memory, uint64_t file, struct error *err)
 	return allow_calls(false, err);
 }
 
-/* ------------------------------------------------------------------ looking --- */
+/* -------------------------------------- --- reading a process's confinement --- */
 
 static bool find_number(const char *status, const char *key, int base,
 			uint64_t *ret)

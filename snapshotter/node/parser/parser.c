@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bootseerd's side of the parser: its process, and how a job of it begins. */
+/* bootseerd's side of the parser: runs its process and begins jobs. */
 #include "snapshotter/node/parser/parser.h"
 
 #include <errno.h>
@@ -22,7 +22,8 @@
 #include "common/mutex.h"
 #include "snapshotter/node/parser/parser_priv.h"
 
-#define KILL_MS 2000 /* until a killed process is gone; else it hangs in I/O */
+/* time for a killed process to end; after that it hangs in I/O */
+#define KILL_MS 2000
 
 const struct parser_bounds parser_bounds = {
 	.begin = 10 * 1000,
@@ -36,7 +37,8 @@ static int spawn_at(struct parser *p, int sock, struct error *err)
 {
 	static char name[] = PARSER_NAME;
 	char *const argv[] = { name, NULL };
-	char *const environment[] = { NULL }; /* there are secrets in ours */
+	/* empty: bootseerd's environment has secrets */
+	char *const environment[] = { NULL };
 	posix_spawn_file_actions_t files;
 	int rc = posix_spawn_file_actions_init(&files);
 
@@ -71,14 +73,14 @@ static int start(struct parser *p, struct error *err)
 	return 0;
 }
 
-/* A process that hangs in the kernel cannot be waited for: it is left to it. */
+/* End the parser's process.  If it hangs in the kernel, it is left behind. */
 static void stop(struct parser *p)
 {
 	struct pollfd gone = { .fd = p->pidfd, .events = POLLIN };
 
 	fd_close(p->sock);
 	p->sock = -1;
-	/* The process ends with its socket, unless somebody stopped it. */
+	/* The process ends when its socket is closed; kill it in case it is stopped. */
 	if (p->pid > 0) {
 		(void)kill(p->pid, SIGKILL);
 		if (p->pidfd >= 0)
@@ -90,7 +92,7 @@ static void stop(struct parser *p)
 	p->pid = 0;
 }
 
-/* Unless somebody did it since `generation` was asked. */
+/* Run the parser again, unless another thread did so since `generation` was read. */
 static int run_again(struct parser *p, uint64_t generation, const char *why,
 		     struct error *err)
 {
@@ -108,10 +110,10 @@ static int run_again(struct parser *p, uint64_t generation, const char *why,
 	return rc;
 }
 
-/* ------------------------------------------------------------------- asking --- */
+/* ---------------------------------------------------- --- asking the parser --- */
 
-/* Never waits: what cannot be queued is behind more jobs than bootseerd has
- * threads, so the parser does not take them. */
+/* Send a job without waiting.  A full queue holds more jobs than bootseerd has threads, so the
+ * parser must be stuck. */
 static int send_job(int sock, const struct parser_job *job, const int *fds)
 {
 	struct parser_job copy = *job;
@@ -147,7 +149,7 @@ static int send_to(struct parser *p, const struct parser_job *job,
 	return rc;
 }
 
-/* -EPIPE: nobody is there to say anything any more. */
+/* Receive the parser's answer; -EPIPE: its end is closed. */
 static int receive_begun(int fd, struct parser_begun *ret)
 {
 	ssize_t n;
@@ -160,9 +162,9 @@ static int receive_begun(int fd, struct parser_begun *ret)
 	return n == (ssize_t)sizeof(*ret) ? ret->rc : -EPROTO;
 }
 
-/* The job's process by its number, which may be another's when the job has ended.  It
- * has not while somebody holds the other end of `fd`: the parser lets go of it before
- * it lets a number go, and who else has it is the job. */
+/* Open the job's process by its PID, which could be another process's once the job has ended.
+ * The PID is still the job's while the other end of `fd` is open: the job has it, and the
+ * parser closes its copy before it reaps the job. */
 static int open_job(int fd, pid_t pid, int *ret_pidfd)
 {
 	struct pollfd end = { .fd = fd, .events = 0 };
@@ -178,8 +180,8 @@ static int open_job(int fd, pid_t pid, int *ret_pidfd)
 	return 0;
 }
 
-/* Until the parser has named the process, which then may begin.  -EPIPE and
- * -ETIMEDOUT are the parser's, and leave `err` alone. */
+/* Wait until the parser has named the job's process, and let that begin.  -EPIPE and -ETIMEDOUT
+ * mean the parser failed, and leave `err` alone. */
 static int begin_job(const struct parser *p, int fd, struct artifact_job *job,
 		     struct error *err)
 {
@@ -226,7 +228,7 @@ static int ask_once(struct parser *p, const struct parser_job *job, int first,
 		return error_errno(err, errno, "socket");
 	begin_here = pair[0];
 	begin_there = pair[1];
-	/* Only this end. */
+	/* Non-blocking for bootseerd's end only. */
 	if (fcntl(from, F_SETFL, O_NONBLOCK) < 0)
 		return error_errno(err, errno, "pipe");
 	rc = send_to(p, job,
@@ -241,7 +243,7 @@ static int ask_once(struct parser *p, const struct parser_job *job, int first,
 		return -ETIMEDOUT;
 	if (rc < 0)
 		return -EPIPE;
-	/* So that the end of all who could answer is seen. */
+	/* Close our copies, so that the end of the parser and the job is noticed. */
 	(void)close(steal_fd(&begin_there));
 	(void)close(steal_fd(&to));
 	rc = begin_job(p, begin_here, ret, err);
@@ -251,7 +253,7 @@ static int ask_once(struct parser *p, const struct parser_job *job, int first,
 }
 
 /*
- * Begin a job, with its first two descriptors and a new pipe for its reply.  A
+ * Begin a job on two files, with a new pipe for its reply.  A
  * parser that has ended or does not answer is killed and run again, once; jobs
  * that it began are processes of their own and go on.  -ETIMEDOUT.
  */
@@ -298,25 +300,23 @@ struct artifact_parser *parser_of_artifacts(struct parser *p)
 	return &p->of_artifacts;
 }
 
-/* ---------------------------------------------------------- what artifacts ask of it --- */
+/* ------------------------------------------------------ --- the parser for artifacts --- */
 
 /*
- * bootseerd's side of one job of the parser.  A job may be in the hands of whoever
- * wrote its bytes, so what it says is not that it is over: its file counts once the
- * process is gone, and a process that does not go is killed.
+ * bootseerd's side of one job of the parser.  Malicious bytes may have taken the job over, so
+ * its reply does not prove that it has ended: its file counts once the process is gone, and a
+ * process that does not end is killed.
  */
 
-#define KILL_JOB_MS 10000 /* until a killed job is gone */
+#define KILL_JOB_MS 10000 /* time for a killed job to end */
 
 /* ------------------------------------------------------------------ waiting --- */
 
-/* Processor time that a job which works gets in each millisecond, at least, whatever
- * the load of the machine: a thousandth.  Less is the housekeeping of a sanitizer, or
- * a job that wakes up only to look busy. */
+/* Least processor time, in ns, of each millisecond for a job that counts as working, whatever
+ * the load: a thousandth.  A job that uses less is stuck, or only wakes up to look busy. */
 #define WORK_NS_PER_MS 1000
 
-/* Processor time that it used; 0 when it is gone.  It may not have much
- * (confine_job()). */
+/* Processor time that the job has used, which confine_job() limits; 0 when it is gone. */
 static int64_t used_ns(const struct artifact_job *job)
 {
 	struct timespec t = { .tv_sec = 0 };
@@ -330,9 +330,9 @@ static int64_t used_ns(const struct artifact_job *job)
 
 /* A descriptor to wait for beside the end of the process. */
 struct job_wait {
-	int fd; /* -1: nothing */
+	int fd; /* -1: wait for the end of the process only */
 	short events;
-	int64_t end_ns; /* 0: as long as it works */
+	int64_t end_ns; /* 0: wait as long as the job works */
 };
 
 static int wait_ms(const struct parser *p, const struct job_wait *w)
@@ -347,7 +347,7 @@ static int wait_ms(const struct parser *p, const struct job_wait *w)
 					: p->bounds.stall;
 }
 
-/* 0: `fd` is ready, or the process is gone, which *ret_gone says. */
+/* Wait; 0: `fd` is ready, or the process is gone (*ret_gone). */
 static int wait_job(const struct parser *p, const struct artifact_job *job,
 		    const struct job_wait *w, bool *ret_gone, struct error *err)
 {
@@ -382,11 +382,11 @@ static int wait_job(const struct parser *p, const struct artifact_job *job,
 
 /* ------------------------------------------------------------------- the end --- */
 
-/* A reply, and one byte that is none. */
+/* Bytes that the job replied: room for a reply and one byte too many. */
 struct heard {
 	char bytes[sizeof(struct parser_reply) + 1];
 	size_t len;
-	bool is_all; /* nobody can say any more */
+	bool is_all; /* the pipe is closed: no more can come */
 };
 
 static void read_reply(struct heard *h, int fd)
@@ -405,7 +405,7 @@ static bool says_too_much(const struct heard *h)
 	return h->len > sizeof(struct parser_reply);
 }
 
-/* Until the process is gone.  A negative result is of one that has to be killed. */
+/* Read the job's reply until its process is gone.  Negative: the process has to be killed. */
 static int hear_out(const struct parser *p, const struct artifact_job *job,
 		    struct heard *h, struct error *err)
 {
@@ -418,7 +418,7 @@ static int hear_out(const struct parser *p, const struct artifact_job *job,
 
 	while (rc == 0 && !gone && !says_too_much(h)) {
 		rc = wait_job(p, job, &w, &gone, err);
-		/* Also what it said just before it went. */
+		/* Read even if the process is gone: it may have replied just before. */
 		if (rc == 0 && !h->is_all)
 			read_reply(h, job->reply);
 		if (h->is_all)
@@ -431,7 +431,7 @@ static int hear_out(const struct parser *p, const struct artifact_job *job,
 	return rc;
 }
 
-/* `rc` and `err` say why; they stay when it goes. */
+/* Kill the job and wait for its end.  Returns `rc`, with `err`, unless the process does not end. */
 static int kill_job(const struct artifact_job *job, int rc, struct error *err)
 {
 	struct pollfd gone = { .fd = job->pidfd, .events = POLLIN };
@@ -461,7 +461,7 @@ static int judge_reply(const struct heard *h, struct error *err)
 	memcpy(&r, h->bytes, sizeof(r));
 	if (r.rc == 0)
 		return 0;
-	/* A job that a stranger's bytes took over may write anything here. */
+	/* Make the text printable: a job that malicious bytes took over may write anything. */
 	r.err.msg[sizeof(r.err.msg) - 1] = '\0';
 	for (char *c = r.err.msg; *c; c++)
 		if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
@@ -491,7 +491,7 @@ static int end_job(struct artifact_parser *a, struct artifact_job *job,
 	return rc;
 }
 
-/* -------------------------------------------------------------------- begins --- */
+/* ----------------------------------------------------- --- beginning of jobs --- */
 
 static int begin_unpack(struct artifact_parser *a, int fd, uint64_t size,
 			struct artifact_job *ret, struct error *err)
@@ -506,7 +506,7 @@ static int begin_unpack(struct artifact_parser *a, int fd, uint64_t size,
 		return error_errno(err, errno, "pipe");
 	from = in[0];
 	to = in[1];
-	/* Only this end: the other one is the job's to read and wait. */
+	/* Non-blocking for bootseerd's end only: the job waits when it reads. */
 	if (fcntl(to, F_SETFL, O_NONBLOCK) < 0)
 		return error_errno(err, errno, "pipe");
 	rc = ask_parser(p, &job, fd, from, ret, err);
@@ -534,7 +534,7 @@ static int put_packed(struct artifact_parser *a, struct artifact_job *job,
 			rc = wait_job(p, job, &w, &gone, err);
 			job->is_stuck = rc < 0;
 		} else if (errno != EINTR) {
-			/* The job has ended: its reply says why. */
+			/* The job has closed its end; its reply says why. */
 			rc = error_set(err, EBADMSG, "unpack: %s",
 				       strerror(errno));
 		}

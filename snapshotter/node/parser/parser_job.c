@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The parser's side.  Its process parses nothing itself: it forks, so that what goes
- * wrong with one image touches no other.  The job's process begins when bootseerd has
- * its pidfd: that the process is gone, not what it replied, says that nobody writes
- * its files any more (parser.c).
+ * The parser's side.  Its process parses nothing itself: it forks for each job, so that an
+ * error of one image affects no other.  A job begins when bootseerd has its pidfd, which tells
+ * when the process is gone and no longer writes its files; its reply does not prove that
+ * (parser.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,9 +25,9 @@
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/parser/parser_priv.h"
 
-/* A decoder needs its window, which zstd bounds at 128 MiB. */
+/* Bytes for a decoder: zstd limits its window to 128 MiB. */
 #define UNPACK_MEMORY (192 * MIB)
-/* The checker needs less than half of what it checks, beside this. */
+/* Bytes that the checker needs besides half of the size that it checks. */
 #define CHECK_MEMORY (64 * MIB)
 
 static int unpack_all(int in, struct artifact_unpack *u, struct error *err)
@@ -114,13 +114,13 @@ void parser_do(const struct parser_job *job, const int fds[PARSER_N_FDS],
 	else
 		r.rc = error_set(&r.err, EINVAL, "no such job");
 	n = write(fds[PARSER_FD_REPLY], &r, sizeof(r));
-	/* Memory goes with the process. */
+	/* The process's end frees its memory. */
 	_exit(n == (ssize_t)sizeof(r) ? 0 : 1);
 }
 
 /* --------------------------------------------------------------- the process --- */
 
-/* False when there is nobody to ask any more. */
+/* Receive a job; false when bootseerd's end is closed. */
 static bool receive_job(struct parser_job *job, int fds[PARSER_N_FDS],
 			bool *ret_whole)
 {
@@ -142,7 +142,7 @@ static bool receive_job(struct parser_job *job, int fds[PARSER_N_FDS],
 	c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
 	if (!c || c->cmsg_type != SCM_RIGHTS)
 		return n > 0;
-	/* bootseerd sends all of them, or they are closed with this process. */
+	/* If bootseerd did not send all descriptors, they stay open until this process ends. */
 	if (c->cmsg_len == CMSG_LEN(sizeof(int) * PARSER_N_FDS)) {
 		memcpy(fds, CMSG_DATA(c), sizeof(int) * PARSER_N_FDS);
 		*ret_whole = n == (ssize_t)sizeof(*job);
@@ -150,8 +150,8 @@ static bool receive_job(struct parser_job *job, int fds[PARSER_N_FDS],
 	return *ret_whole;
 }
 
-/* A job that asks for too much is what the kernel kills first, not last as it
- * would be as a child of bootseerd. */
+/* Let the kernel kill a job that takes too much memory before other processes; as a child of
+ * bootseerd it would be the last. */
 static void give_up_shelter(void)
 {
 	AUTO_FCLOSE FILE *f = fopen("/proc/self/oom_score_adj", "we");
@@ -160,8 +160,7 @@ static void give_up_shelter(void)
 		(void)fputs("500", f);
 }
 
-/* Close what bootseerd was started with, a container's output or a mount's
- * descriptor. */
+/* Close descriptors that bootseerd was started with, such as a container's output or a mount's. */
 static void keep_nothing(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -173,8 +172,8 @@ static void keep_nothing(void)
 	(void)close_range(PARSER_FD + 1, ~0u, 0);
 }
 
-/* Only now is it known that the process is the job's, so no bytes are touched
- * before; a bootseerd that gave up waiting lets it end here. */
+/* Wait for bootseerd's byte before the job's data is touched: bootseerd has opened the job's
+ * pidfd then.  False: bootseerd gave up waiting. */
 static bool may_begin(int begin)
 {
 	char go;
@@ -189,8 +188,7 @@ static bool may_begin(int begin)
 static void run_child(parser_do_fn *fn, const struct parser_job *job,
 		      const int *fds, uint64_t memory)
 {
-	/* With these the job could write what looks like our log, or ask for
-	 * jobs. */
+	/* With these descriptors the job could forge bootseerd's log, or send jobs. */
 	(void)close(PARSER_FD);
 	(void)close(STDERR_FILENO);
 	if (may_begin(fds[PARSER_FD_BEGIN])) {
@@ -200,13 +198,13 @@ static void run_child(parser_do_fn *fn, const struct parser_job *job,
 	_exit(1);
 }
 
-/* Tell bootseerd of the job's process, or that there is none.  A descriptor of it
- * would count against what others of this user have under way, and get lost. */
+/* Tell bootseerd the job's PID, or that fork failed.  A pidfd is not sent: sent descriptors
+ * count against a limit shared by all processes of this user, and get lost. */
 static void say_begun(int begin, pid_t pid)
 {
 	struct parser_begun said = { .rc = pid < 0 ? -errno : 0, .pid = pid };
 
-	/* Nobody may be there to hear it any more. */
+	/* Ignore a failure: bootseerd may have given up waiting. */
 	(void)!send(begin, &said, sizeof(said), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -236,8 +234,8 @@ void parser_serve(parser_do_fn *fn, uint64_t memory)
 	while (receive_job(&job, fds, &whole)) {
 		if (!whole)
 			continue;
-		/* A number is the job's until bootseerd can see its end: none is
-		 * free again while this process has the job's descriptors. */
+		/* Block SIGCHLD: the PID must not be reaped and reused until bootseerd has its
+		 * pidfd, which it checks by this process's copies of the descriptors. */
 		(void)sigprocmask(SIG_BLOCK, &child, NULL);
 		pid = fork();
 		if (pid == 0)
@@ -265,7 +263,7 @@ int parser_main(void)
 		return 1;
 	}
 	parser_serve(parser_do, memory);
-	/* bootseerd has ended: a job that sleeps would stay for ever. */
+	/* bootseerd has ended: kill jobs that sleep, which would stay for ever. */
 	if (leads_group)
 		(void)kill(0, SIGKILL);
 	return 0;

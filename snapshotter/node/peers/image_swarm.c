@@ -7,21 +7,22 @@
 #include "snapshotter/node/peers/image_swarm_priv.h"
 #include "snapshotter/node/peers/metadata_swarm.h"
 
-/* Images that are served again after a restart, before anybody uses them. */
+/* Number of images that are served to peers again after a restart without a request. */
 #define RESUME_MAX 32
 
 /* The swarm of an image, used by image->peer and by each device that reads
  * through it. */
 struct image_swarm {
 	struct image_swarms *all;
-	struct image *image;   /* a use */
-	struct origin *origin; /* a use; for the right to pull */
-	struct map_file file;  /* what `map` views */
+	struct image *image;   /* a use of the image */
+	struct origin *origin; /* a use; shows the right to pull */
+	struct map_file file;  /* bytes that `map` refers to */
 	struct blockmap map;
 	struct p2p_image *p2p;
 	char *label, *repo;
-	unsigned int refs;             /* images_lock(), as the rest */
-	struct image_swarm_bytes told; /* image_swarms.telling */
+	unsigned int refs; /* images_lock(), as for other counts */
+	/* bytes that were already reported; under image_swarms.telling */
+	struct image_swarm_bytes told;
 };
 
 static char *image_swarm_authorization(void *arg, struct pace *pace)
@@ -133,8 +134,7 @@ void image_swarm_take_flow(struct image_swarms *s, struct image *i,
 	*ret = (struct image_flow){ .n = 0 };
 	if (!p)
 		return;
-	/* When two starts end together, the first gets the givers and their
-	 * bytes. */
+	/* If two starts end at once, the first one gets the peers' names and bytes. */
 	(void)pthread_mutex_lock(&s->telling);
 	ret->n = p2p_image_take_givers(p->p2p, ret->givers, IMAGE_FLOW_GIVERS);
 	image_swarm_get_bytes(s, i, &now);
@@ -160,7 +160,7 @@ static int image_swarm_new(struct image_swarms *s, struct image *i,
 		return error_wrap(err, rc, "peers of image %.12s", i->hex);
 	}
 	images_lock(i->all);
-	/* The image itself has a use, unless it was removed meanwhile. */
+	/* One use for the caller, one for the image unless it was removed meanwhile. */
 	p->refs = 1 + !i->removed;
 	i->peer = i->removed ? NULL : p;
 	images_unlock(i->all);

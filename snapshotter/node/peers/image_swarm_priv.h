@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The node's part in swarms, for the files of this room. */
+/* Private members of the node's swarms, for the files in this folder. */
 #ifndef BOOTSEER_NODE_IMAGE_SWARM_PRIV_H
 #define BOOTSEER_NODE_IMAGE_SWARM_PRIV_H
 
@@ -13,9 +13,11 @@ struct image_swarms {
 	struct image_swarms_of of;
 	struct p2p *p2p;
 	char name[NAME_MAX_BYTES];
-	pthread_mutex_t opening; /* one image joins at a time */
-	pthread_mutex_t telling; /* one start takes an image's flow at a time */
-	atomic_uint_fast64_t metadata_bytes; /* pinned to be served */
+	pthread_mutex_t opening; /* held while one image joins */
+	/* held while one start reads an image's flow */
+	pthread_mutex_t telling;
+	/* bytes pinned in the cache to be served */
+	atomic_uint_fast64_t metadata_bytes;
 };
 
 #endif

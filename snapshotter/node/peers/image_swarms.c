@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The node as a peer: its options, the engine of peers, and rights at registries. */
+/* The node as a peer: its options, the engine of peers, and proofs of the right to pull. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,13 +9,13 @@
 #include "snapshotter/node/constants.h"
 #include "snapshotter/node/peers/image_swarm_priv.h"
 
-/* bootseerd.conf has "open" for labs only, and says so each time. */
+/* "open" (no security) is for labs only; bootseerd.conf says so. */
 static bool is_open(const struct node_config *cfg)
 {
 	return strcmp(cfg->p2p_security, "open") == 0;
 }
 
-/* Log what the engine of peers has to tell the operator. */
+/* Log a message of the engine of peers for the operator. */
 static void log_note(void *arg, enum p2p_note what, const char *about,
 		     const char *why)
 {
@@ -67,8 +67,8 @@ static void log_note(void *arg, enum p2p_note what, const char *about,
 		 *why ? " reason=\"" : "", why, *why ? "\"" : "");
 }
 
-/* May a tracker have secrets by http://?  node_config_check() has seen that each of them
- * may, or that there are none. */
+/* May secrets be sent to trackers by http://?  node_config_check() made sure that all trackers
+ * may have them, or that there are no secrets. */
 static bool is_plain(const struct node_config *cfg)
 {
 	for (char *const *url = cfg->p2p_trackers; url && *url; url++)
@@ -161,7 +161,8 @@ int image_swarms_check_key(const struct node_config *cfg, struct error *err)
 	return fs_check_private(cfg->p2p_key_file, err);
 }
 
-/* The node does without peers until the first of these is mended. */
+/* Log a file of the options of peers that cannot be used: the node does without peers until it
+ * is repaired. */
 static void tell_doubts(const struct node_config *cfg)
 {
 	struct error why = ERROR_INIT;

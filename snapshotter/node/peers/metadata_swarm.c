@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A call of p2p_image_fetch() has all parts brought; each blob is read, in
- * order, by a source that waits for them. Parts that no peer brings are read by
- * range from the registry, checked one by one, and passed on like the rest.
+ * Fetches all parts with one call of p2p_image_fetch(); each blob is read, in order, by a
+ * source that waits for its parts. Parts that no peer sends are read by range from the
+ * registry, checked one by one, and passed on to peers like the others.
  */
 #include "snapshotter/node/peers/metadata_swarm.h"
 
@@ -18,29 +18,30 @@
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/peers/image_swarm_priv.h"
 
-#define TICK_NS (20 * NS_PER_MS) /* how soon it is seen that nothing moves */
-/* How long other nodes are waited for while none was heard of and nothing comes. */
+/* period of checks whether parts still arrive */
+#define TICK_NS (20 * NS_PER_MS)
+/* How long to wait for other nodes when none is known and nothing comes. */
 #define ALONE_NS (500 * NS_PER_MS)
-/* Others tell of what they have or get, or the tracker tells of others: until nothing was
- * heard of them for so long, and up to so long more by chance, lest all who wait read the
- * registry at once. */
+/* How long to wait after the last message from peers or the tracker that promises parts, with a
+ * random part up to CHANCE_NS, lest all waiting nodes read the registry at once. */
 #define HEARD_NS (2 * NS_PER_S)
 #define CHANCE_NS (2 * NS_PER_S)
-/* They tell a lot, but nothing comes; and all of it, whatever comes. */
+/* Longest wait for peers that send messages but no parts, and for all parts together. */
 #define TALK_NS (8 * NS_PER_S)
 #define TOTAL_NS (60 * NS_PER_S)
-/* The registry sends nothing for so long: what it was asked for is not worth more than
- * the part that came of others meanwhile. */
+/* When the registry has sent nothing for this long, its request is given up if peers sent the
+ * awaited part meanwhile. */
 #define QUIET_NS (500 * NS_PER_MS)
 #define RUN_MAX 64u /* parts of one request to the registry */
-#define LOST_MAX 8u /* parts that the cache loses before they are used */
+#define LOST_MAX 8u /* parts that the cache may lose before they are used */
 #define BLOBS 2u
-#define CACHE_SHARE 8u /* what may be pinned: this part of the cache */
+/* a blob's pinned parts may take this fraction of the cache: an eighth */
+#define CACHE_SHARE 8u
 
-/* A blob of an artifact, both borrowed, and the parts that nodes pass it on by. */
+/* A blob of an artifact, borrowed, and the parts by which nodes pass it on. */
 struct passed_blob {
 	const struct oci_descriptor *blob;
-	struct parts parts; /* none: each node reads the blob itself */
+	struct parts parts; /* empty: each node reads the blob itself */
 	struct digest own;  /* digest of the only part of a small blob */
 };
 
@@ -48,23 +49,25 @@ struct metadata_swarm {
 	struct image_swarms *all;
 	struct digest id; /* of the artifact */
 	struct origin *origin;
-	void *bytes; /* what `map` views */
+	void *bytes; /* bytes that `map` refers to */
 	struct blockmap map;
 	bool is_pinned;
 	int64_t opened;
-	uint64_t size; /* in all->metadata_bytes */
+	uint64_t size; /* counted in all->metadata_bytes */
 	struct p2p_image *p2p;
-	struct block_source *direct[BLOBS]; /* by pack: the registry's */
+	/* sources of the registry, by pack */
+	struct block_source *direct[BLOBS];
 
 	/* State of metadata_swarm_fetch(). */
 	int64_t begun, chance_ns;
-	struct pace *pace; /* whether it is still wanted */
+	struct pace *pace; /* says whether the caller still wants the blobs */
 	volatile bool cancel;
 	pthread_mutex_t lock; /* all below */
 	pthread_cond_t changed;
-	bool has_ended;     /* nobody brings parts any more */
-	struct error wrong; /* why the parts are not the blobs'; or unset */
-	bool *here;         /* by block */
+	bool has_ended; /* the fetch from peers has ended */
+	/* why the parts do not make up the blobs; or unset */
+	struct error wrong;
+	bool *here; /* by block: it is in the cache */
 };
 
 /* ------------------------------------------------------------------ blobs --- */
@@ -87,7 +90,8 @@ static uint64_t passed_bytes(const struct passed_blob blobs[BLOBS])
 	return n;
 }
 
-/* Nodes that know of no blob passed on as a whole still share the others. */
+/* The kind of swarm: nodes that cannot pass small blobs on as one part must still be able to
+ * share the other parts. */
 static enum p2p_swarm_kind kind_of(const struct artifact *a,
 				   const struct passed_blob blobs[BLOBS])
 {
@@ -119,7 +123,7 @@ static int make_map(struct metadata_swarm *m,
 	return rc < 0 ? rc : blockmap_open(m->bytes, len, &m->map, err);
 }
 
-/* The blobs that are passed on, as the map's packs are. */
+/* Open sources of the passed blobs, as packs of the map. */
 static int open_blobs(const struct metadata_swarm *m,
 		      const struct passed_blob blobs[BLOBS],
 		      struct source ***ret, struct error *err)
@@ -190,7 +194,7 @@ static int metadata_join(struct metadata_swarm *m,
 	return p2p_image_open(m->all->p2p, &cfg, &m->p2p, err);
 }
 
-/* ----------------------------------------------------------------- room --- */
+/* -------------------------------------------- --- reserving cache space --- */
 
 static bool bytes_reserve(struct image_swarms *s, uint64_t size)
 {
@@ -205,7 +209,7 @@ static bool bytes_reserve(struct image_swarms *s, uint64_t size)
 	return true;
 }
 
-/* The one that is served longest, NULL: none is; the caller's. */
+/* Take the metadata that was served longest; NULL: none is served.  The caller closes it. */
 static struct metadata_swarm *take_oldest(struct images *images)
 {
 	struct image **list, *oldest = NULL;
@@ -328,7 +332,7 @@ static int64_t latest_end(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* Will peers bring nothing in reasonable time? */
+/* Is it unlikely that peers send more in reasonable time? */
 static bool is_stuck(const struct metadata_swarm *m, int64_t now)
 {
 	struct p2p_progress at;
@@ -347,7 +351,7 @@ static bool is_unwanted(const struct metadata_swarm *m)
 	return pace_level(m->pace) == PACE_STOP;
 }
 
-/* Is there no use in going on? */
+/* Has the fetch failed, or is it not wanted any more? */
 static int check_end(struct metadata_swarm *m, struct error *err)
 {
 	int rc = 0;
@@ -364,7 +368,7 @@ static int check_end(struct metadata_swarm *m, struct error *err)
 	return rc;
 }
 
-/* False: the registry is to be read, but see check_end(). */
+/* Wait for the block; false: read the registry, after check_end(). */
 static bool wait_here(struct metadata_swarm *m, size_t block)
 {
 	bool is_here;
@@ -383,23 +387,23 @@ static bool wait_here(struct metadata_swarm *m, size_t block)
 	return is_here;
 }
 
-/* ------------------------------------------------------------- a blob --- */
+/* ------------------------------------------------- --- reading a blob --- */
 
-/* Reads a blob, once and whole: blocks [first, first + n) of the map. */
+/* Reads a blob once, from begin to end: blocks [first, first + n) of the map. */
 struct blob {
 	struct source base;
 	struct metadata_swarm *m;
 	size_t first, n;
 	size_t run;        /* parts of the next request to the registry */
-	unsigned int lost; /* by the cache */
+	unsigned int lost; /* parts that the cache lost */
 };
 
-/* Takes checked parts of the registry. */
+/* A sink that keeps checked parts of the registry in the cache. */
 struct keep {
 	struct block_sink sink;
 	struct metadata_swarm *m;
 	const struct block *blocks;
-	size_t first; /* of them, in the map */
+	size_t first; /* index of the first one in the map */
 };
 
 static int keep_part(struct block_sink *sink, size_t index, const void *data,
@@ -417,9 +421,8 @@ static int keep_part(struct block_sink *sink, size_t index, const void *data,
 	return 0;
 }
 
-/* Choose at random which missing parts to read, so that nodes which wait for
- * each other in vain read different ones. Returns how many follow each
- * other. */
+/* Choose missing parts to read, from a random place, so that nodes which wait for each other in
+ * vain read different parts. Returns how many follow each other. */
 static size_t choose_parts(struct blob *b, size_t *ret_first)
 {
 	struct metadata_swarm *m = b->m;
@@ -443,12 +446,12 @@ struct metadata_reading {
 	struct pace pace;
 	struct metadata_swarm *m;
 	size_t block;
-	int64_t moved_ns; /* when bytes of it came; 0: none did */
+	int64_t moved_ns; /* when bytes last came; 0: never */
 };
 
-/* Others may bring the block while the registry says nothing, or to come later.  That
- * they bring another one ends nothing, nor what brings parts itself: nodes that read
- * different ones, and give them to each other, would keep each other from it. */
+/* Pace of a read from the registry: stop when peers have sent the awaited block while the
+ * registry was silent or throttled us.  Other parts from peers, or a read that progresses, are
+ * no reason to stop: nodes that read different parts and pass them on would stop each other. */
 static enum pace_level reading_level(struct pace *p)
 {
 	struct metadata_reading *r =
@@ -467,7 +470,7 @@ static void reading_moves(struct pace *p)
 		clock_now_ns();
 }
 
-/* Some of what is missing, as long as `block` is. */
+/* Read some of the missing parts from the registry, as long as `block` is missing. */
 static int read_registry(struct blob *b, size_t block, struct error *err)
 {
 	struct metadata_reading reading = { .pace = { .level = reading_level,
@@ -496,7 +499,7 @@ static int read_registry(struct blob *b, size_t block, struct error *err)
 				 err);
 }
 
-/* A part from the cache, which keeps it: it is pinned. */
+/* Read a part from the cache, where it stays pinned. */
 static int read_part(struct blob *b, size_t block, const struct block *at,
 		     void *room, struct error *err)
 {
@@ -511,7 +514,8 @@ static int read_part(struct blob *b, size_t block, const struct block *at,
 			if (end < 0 || rc < 0)
 				return end < 0 ? end : rc;
 			rc = read_registry(b, block, err);
-			if (rc == -EBADMSG) /* nobody has it right */
+			/* no peer can have other bytes: the registry's are the reference */
+			if (rc == -EBADMSG)
 				return rc;
 		}
 		rc = cache_read(m->all->of.cache, at, 0, room, at->usize, err);
@@ -554,7 +558,7 @@ static const struct source_ops blob_ops = {
 	.free = blob_free,
 };
 
-/* NULL stays where there are no parts. */
+/* Make a blob's reader; NULL stays if the blob has no parts. */
 static int blob_new(struct metadata_swarm *m, const struct passed_blob *p,
 		    size_t first, struct source **ret, struct error *err)
 {
@@ -612,7 +616,7 @@ static void *bring_main(void *arg)
 	return NULL;
 }
 
-/* With somebody who has the parts brought. */
+/* Read the blobs while another thread fetches their parts. */
 static int fetch_brought(struct metadata_swarm *m, struct oci_store *store,
 			 const struct artifact *a, const char *meta_path,
 			 const char *map_path, struct error *err)

@@ -40,8 +40,8 @@ static char *key_of(const json_t *args)
 	return words ? trace_workload_key(words, n) : NULL;
 }
 
-/* The value of a variable, or NULL; of one that is there twice the last, as runc has
- * it. */
+/* The value of a variable, or NULL; of a variable that is set twice, the last value, as runc
+ * does. */
 static const char *find_variable(const json_t *env, const char *name)
 {
 	size_t n = strlen(name);
@@ -61,7 +61,8 @@ static const char *find_annotation(const json_t *all, const char *name)
 	return json_string_value(json_object_get(all, name));
 }
 
-/* The names are those of a pod's logs: what may be one is decided in one place. */
+/* Read the pod's names from annotations.  pod_name_parse() checks them, as it does for folders
+ * of pods' logs. */
 static bool pod_of(const json_t *all, struct pod_name *ret)
 {
 	const char *space =
@@ -73,7 +74,7 @@ static bool pod_of(const json_t *all, struct pod_name *ret)
 
 	if (!space || !pod)
 		return false;
-	/* Runtimes before containerd 1.7 do not all say it; a job has none. */
+	/* Runtimes before containerd 1.7 set no uid; the name of a job does not contain it. */
 	n = snprintf(folder, sizeof(folder), "%s_%s_%s", space, pod,
 		     uid ? uid : "0");
 	return n > 0 && (size_t)n < sizeof(folder) &&
@@ -86,7 +87,7 @@ static bool is_of_a_pod(const json_t *all)
 	       find_annotation(all, CRI_PREFIX "sandbox-id");
 }
 
-/* "": nobody's. */
+/* Find the container's job; "": it has none. */
 static int name_job(const json_t *all, struct stage_text said,
 		    const char *space, char ret[STAGE_JOB_MAX + 1])
 {
@@ -143,7 +144,7 @@ int bundle_parse(const char *text, size_t len, const char *space,
 	return 0;
 }
 
-/* Its last part but one, the caller's. */
+/* The last folder but one of the path: containerd's namespace.  The caller frees it. */
 static char *space_of(const char *path)
 {
 	const char *end = strrchr(path, '/'), *p = end;

@@ -16,20 +16,20 @@
 /* The job to which a start's events belong; `job` "": none. */
 struct start_owner {
 	char job[STAGE_JOB_MAX + 1];
-	int64_t attempt, rank; /* STAGE_NONE */
+	int64_t attempt, rank; /* STAGE_NONE: not known */
 };
 
 struct bundle {
-	char *key; /* of process.args, trace_workload_key() */
+	char *key; /* workload key of process.args, trace_workload_key() */
 	struct start_owner owner;
 };
 
 /*
- * `space` is the namespace of containerd that the container is in.  A pod's container
- * is known by the annotations that the runtime sets: its job is one of the pod's own
- * namespace, whatever the pod's environment names.  One of BUNDLE_CRI without them is
- * nobody's.  Any other was started by root, whose environment is believed.
- *   -EINVAL  it is no such file, or not whole yet
+ * Parse the config.json of a container in containerd's namespace `space`.  A pod's container
+ * has the runtime's annotations: its job is one of the pod's own namespace, whatever the pod's
+ * environment says.  A container in BUNDLE_CRI without annotations has no job.  Any other
+ * container was started by root, so its environment is trusted.
+ *     -EINVAL  it is no config.json, or is not completely written yet
  */
 int bundle_parse(const char *text, size_t len, const char *space,
 		 struct bundle *ret, struct error *err) MUST_CHECK;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ROOT/images/ID/hot.json: the hot set of a prefetch that is not done.  Pure. */
+/* ROOT/images/ID/hot.json: the hot set of a prefetch that has not finished.  No I/O in here. */
 #ifndef BOOTSEER_NODE_HOT_FILE_H
 #define BOOTSEER_NODE_HOT_FILE_H
 
@@ -11,7 +11,7 @@
 
 int hot_file_format(const struct hot_list *hot, struct buf *ret,
 		    struct error *err) MUST_CHECK;
-/* Only the order of the blocks comes back.  -EINVAL. */
+/* Read back the blocks in their order; other members of the hot set stay empty.  -EINVAL. */
 int hot_file_parse(const char *text, size_t len, struct hot_list *ret,
 		   struct error *err) MUST_CHECK;
 

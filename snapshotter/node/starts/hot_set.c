@@ -5,7 +5,7 @@
 #include "snapshotter/node/starts/image_closure.h"
 #include "snapshotter/node/starts/prefetch.h"
 
-/* Find the blocks that the trace leads to.  Both files of the image are hashed. */
+/* Find the image's blocks that the trace names.  Hashes both files of the image. */
 static int map_trace(const struct image *i, const struct trace *trace,
 		     struct hot_list *ret, struct error *err)
 {
@@ -25,8 +25,8 @@ static int map_trace(const struct image *i, const struct trace *trace,
 	return rc;
 }
 
-/* Runs on a thread of the searches.  Starts of strangers tell little, and the image itself
- * more. */
+/* Prefetch the trace's blocks; runs on a thread of the trace searches.  A trace of another
+ * workload's starts tells little, so a search of the image itself follows. */
 static void prefetch_on_trace(void *arg, struct image *i,
 			      const struct trace *trace, bool for_start)
 {
@@ -54,7 +54,7 @@ struct trace_user node_prefetch_trace_user(const struct node_config *cfg,
 	bool is_used = prefetch_choose(mode, PREFETCH_ON_TRACE) !=
 		       PREFETCH_CHOICE_NOTHING;
 
-	/* No map is made of what nobody wants. */
+	/* Do not map a trace whose blocks nobody wants. */
 	return (struct trace_user){ .found = is_used ? prefetch_on_trace : NULL,
 				    .arg = s };
 }

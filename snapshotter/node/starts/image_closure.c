@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The search (image/closure) is for an image without a trace, and without a relative among
- * the starts that the service knows.  It runs beside the pull and the start, which wait for
- * none of it.
+ * The search (image/closure) finds what a start reads in an image that has no trace, and none
+ * of a related image at the service.  It runs at the same time as the pull and the start, which
+ * never wait for it.
  */
 #include "snapshotter/node/starts/image_closure.h"
 
@@ -22,10 +22,10 @@
 #define THREADS 2
 #define QUEUE_MAX 32
 #define WORDS_MAX 256u
-/* A search that takes longer comes too late for its start. */
+/* Longest search: a longer one would come too late for its start. */
 #define SEARCH_NS (10 * NS_PER_S)
-/* Both have to be so many before they are compared: bytes that the start has read, and that
- * the search has asked for. */
+/* The bytes that the start has read, and those that the search has requested, are compared once
+ * both are at least this many. */
 #define COMPARED_BYTES (4 * MIB)
 
 struct closure_searches {
@@ -33,27 +33,30 @@ struct closure_searches {
 	struct prefetches *prefetches;
 	const atomic_bool *is_ending;
 	struct pool *pool;
-	volatile bool is_closing; /* atomic: the fetcher looks at it */
+	volatile bool is_closing; /* atomic: the fetcher reads it */
 	pthread_mutex_t lock;
-	struct closure_search *first; /* the lock; those that have not ended */
+	struct closure_search *first; /* searches under way, under the lock */
 };
 
 /* The search of one image. */
 struct closure_search {
 	struct work work;
 	struct closure_searches *all;
-	struct closure_search *next; /* the lock, as the next */
+	/* next in the list of searches; this and `for_start` are under the lock */
+	struct closure_search *next;
 	bool for_start;
 	struct image *image; /* a use */
-	struct hot_list hot; /* to go before what is found */
+	/* hot set to be prefetched before the blocks that are found */
+	struct hot_list hot;
 	struct image_index index;
-	uint8_t *is_asked; /* by block: the search has had it fetched */
+	/* a bit for each block that the search has requested */
+	uint8_t *is_asked;
 	struct remote_call call;
 };
 
 /* ------------------------------------------------------------------ config --- */
 
-/* The command of the config; texts are the JSON's. */
+/* The command of the image's config; texts belong to the JSON. */
 struct config_start {
 	json_t *root;
 	const char *words[WORDS_MAX], *env[WORDS_MAX];
@@ -95,9 +98,9 @@ static int read_config(struct closure_search *s, struct config_start *ret,
 	return 0;
 }
 
-/* ------------------------------------------------------------------- bytes --- */
+/* ------------------------------------------------- --- reads of the search --- */
 
-/* The search ends: its deadline is over, or bootseerd's time. */
+/* Fails when the search's deadline is over, or bootseerd ends. */
 static int check_time(struct closure_search *s, struct error *err)
 {
 	return pace_level(&s->call.pace) == PACE_STOP ||
@@ -107,8 +110,8 @@ static int check_time(struct closure_search *s, struct error *err)
 		       : 0;
 }
 
-/* A start that reads little of what was found runs something else than the image's command, as
- * a pod may say. */
+/* Fails if the start reads little of what was found: it probably runs another program than the
+ * image's command, as a pod may choose. */
 static int check_reads(struct closure_search *s, struct error *err)
 {
 	uint32_t n = s->index.map.n_blocks;
@@ -207,7 +210,8 @@ static int find_spans(struct closure_search *s, struct error *err)
 	return rc;
 }
 
-/* From here on the image may be searched again; was it for a start? */
+/* Remove the search from the list, so that the image may be searched again; returns whether it
+ * was for a start. */
 static bool search_leave(struct closure_search *s)
 {
 	struct closure_searches *all = s->all;
@@ -251,7 +255,7 @@ static void closure_search_run(struct work *w)
 				      &s->hot, NULL, &err) < 0)
 		log_info("prefetch", "not begun image=%.12s reason=\"%s\"",
 			 s->image->hex, err.msg);
-	/* A hot set that was begun counts it by now. */
+	/* If a hot set was begun, it counts as the image's prefetch by now. */
 	node_prefetch_ahead_forget(s->image);
 	hot_list_fini(&s->hot);
 	images_put(s->image);
@@ -259,7 +263,7 @@ static void closure_search_run(struct work *w)
 	free(s);
 }
 
-/* With the lock: the search of the image that is under way; NULL. */
+/* The search of the image that is under way; NULL: none.  The lock is held. */
 static struct closure_search *find_search(const struct closure_searches *all,
 					  const struct image *i)
 {

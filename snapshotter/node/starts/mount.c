@@ -2,14 +2,14 @@
 /*
  * Mounts of images: one for each image, however many users.  Two modes:
  *
- *   lazy      metadata image over the data path, blocks come when they are read
- *   complete  every block is in the cache: the kernel reads the cache's files
+ *     lazy      metadata image over the data path, blocks come when they are read
+ *     complete  every block is in the cache: the kernel reads the cache's files
  *
- * A mount is complete when --datapath is auto, the image is whole at that moment and
- * can be checked within NODE_COMPLETE_NS, and no recording is wanted, which would see
- * nothing; in every other case it is lazy.  After a restart a
- * mount that the kernel still has is adopted in its mode, others start lazy:
- * the start of a node does not wait for the hashing of whole images.
+ * A mount is complete when --datapath is auto, the image is whole at that moment and can be
+ * checked within NODE_COMPLETE_NS, and no recording is wanted (it could not see a complete
+ * mount's reads); in every other case it is lazy.  After a restart a mount that the kernel
+ * still has is adopted in its mode, others start lazy: the start of a node does not wait for
+ * the hashing of whole images.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,15 +26,16 @@
 
 struct mounts {
 	struct mounts_of of;
-	struct starts *starts; /* NULL once they are forgotten */
+	struct starts *starts; /* NULL after mounts_forget_starts() */
 	atomic_uint_fast64_t n_lazy, n_complete, n_adopted, n_failed;
-	struct device_stats past; /* of devices that are gone; images_lock() */
+	/* sums of devices that are gone; images_lock() */
+	struct device_stats past;
 };
 
 /* ---------------------------------------------------------------- the modes --- */
 
-/* A full disk is no reason not to be mounted, or not to be there again after a
- * reboot; a successor sees from the mount itself what it is. */
+/* Save the mode.  A full disk must not prevent a mount or its restoring after a reboot; a later
+ * bootseerd finds the mode from the mount itself. */
 static int note_mode(struct image *i, bool complete, struct error *err)
 {
 	int rc = image_set_complete(i, complete, err);
@@ -104,10 +105,9 @@ static bool has_complete(const struct mounts *all, const struct image *i)
 }
 
 /*
- * The kernel has the mount already.  The cache has found that out by itself, and
- * keeps what the mount reads, or has frozen its files when it does not know what
- * that is.  It may not know of the mount at all: an older one, or with a name of
- * other files.
+ * Adopt a complete mount that the kernel already has.  The cache has found it by itself and
+ * keeps the blocks that it reads, or has frozen all its files if it does not know the blocks.
+ * It may not know the mount at all: an older mount, or one with other file names.
  */
 static int adopt_complete(struct mounts *all, struct image *i,
 			  struct mounted *m, struct error *err)
@@ -152,7 +152,7 @@ static int mount_either(struct mounts *all, const struct mount_request *r,
 	struct error why = ERROR_INIT;
 	int rc = -ENOENT;
 
-	/* Also when its state was lost, and with it that it was mounted. */
+	/* Adopt it even if the image's state was lost, and with it the note that it was mounted. */
 	if (has_complete(all, i))
 		return adopt_complete(all, i, m, err);
 	if (r->why != MOUNT_RESTORE &&
@@ -168,7 +168,7 @@ static int mount_either(struct mounts *all, const struct mount_request *r,
 	rc = mount_lazy(all, i, m, err);
 	if (rc != -EBUSY || !has_complete(all, i))
 		return rc;
-	/* Made since, by a child of a bootseerd that was killed. */
+	/* The mount was made since the first check, by a child of a bootseerd that was killed. */
 	mounted_close_device(m);
 	return adopt_complete(all, i, m, err);
 }
@@ -202,9 +202,9 @@ static int mount_image_now(struct mounts *all, const struct mount_request *r,
 	return 0;
 }
 
-/* ------------------------------------------------------------------- its end --- */
+/* -------------------------------------------------------- --- end of a mount --- */
 
-/* Add a mount's figures to the totals, which never go back.  Under images_lock(). */
+/* Add a mount's figures to the totals, so that these never decrease.  Under images_lock(). */
 static void keep_stats(struct mounts *all, const struct mounted *m)
 {
 	struct device_stats d;
@@ -219,7 +219,7 @@ static void keep_stats(struct mounts *all, const struct mounted *m)
 	all->past.errors += d.errors;
 }
 
-/* That reads failed is told of the image when nobody mounts it any more, too. */
+/* Keep the mount's last read error with the image, so that it is shown after the unmount too. */
 static void keep_error(const struct mounted *m, struct image *i)
 {
 	struct device_stats d;
@@ -230,7 +230,7 @@ static void keep_error(const struct mounted *m, struct image *i)
 	i->last_error_at = d.error_at;
 }
 
-/* Unmount and free `m`, which is the users' mount of `i`, or a recording's (NULL). */
+/* Unmount and free `m`, the mount for the users of `i`, or one of a recording (`i` NULL). */
 static int end_mount(struct mounts *all, struct mounted *m, struct image *i,
 		     struct error *err)
 {
@@ -254,7 +254,7 @@ static int end_mount(struct mounts *all, struct mounted *m, struct image *i,
 	return 0;
 }
 
-/* A complete mount that could not be adopted, for want of the image's files. */
+/* Unmount a complete mount that could not be adopted because the image's files are missing. */
 static int umount_unknown(struct mounts *all, struct image *i,
 			  struct error *err)
 {
@@ -278,10 +278,9 @@ static int umount_now(struct mounts *all, struct image *i, struct error *err)
 }
 
 /*
- * Somebody unmounted what this process mounted.  Whoever starts on the
- * mount point then would find an empty folder.  What containers have open of a lazy
- * mount goes on by the data path's side of it, which stays as it is; a complete one
- * needs nothing of us.
+ * Mount again what another process has unmounted: containers that start now would find an empty
+ * folder.  Files that containers have open in a lazy mount are still served by the data path,
+ * which stays as it is; a complete mount needs no process.
  */
 static int mount_again(struct mounts *all, const struct mount_request *r,
 		       struct error *err)
@@ -327,7 +326,7 @@ static void forget_user(struct image *i, const char *user)
 		log_warning("mount", "user reason=\"%s\"", err.msg);
 }
 
-/* Inside the image's gate. */
+/* Mount for the user of `r`, inside the image's gate. */
 static int mount_for_user(struct mounts *all, const struct mount_request *r,
 			  struct error *err)
 {
@@ -344,8 +343,8 @@ static int mount_for_user(struct mounts *all, const struct mount_request *r,
 	if (!r->call && !i->is_checked &&
 	    !(i->mounted && is_mounted(i->mountpoint)))
 		return error_set(err, EINPROGRESS, "the parser is needed");
-	/* The user first: a crash leaves a user without a mount, which the
-	 * next start mounts, never a mount that nobody knows. */
+	/* Save the user first: a crash then leaves a user without a mount, which the next start
+	 * of bootseerd mounts, and never a mount that is not recorded. */
 	rc = image_add_user(i, r->user, err);
 	if (rc < 0)
 		return rc;
@@ -414,7 +413,7 @@ int mounts_umount_own(struct mounts *all, struct mounted *m, struct error *err)
 	return end_mount(all, m, NULL, err);
 }
 
-/* ----------------------------------------------------------- start and end --- */
+/* ------------------------------------------ --- start and end of bootseerd --- */
 
 static void restore_one(struct mounts *all, struct image *i,
 			struct remote_call *call)
@@ -438,7 +437,7 @@ static void restore_one(struct mounts *all, struct image *i,
 			  err.msg);
 }
 
-/* False: there is no memory for the list of them. */
+/* Call `fn` for each image; false: there is no memory for the list. */
 static bool for_each(struct mounts *all,
 		     void (*fn)(struct mounts *, struct image *, void *),
 		     void *arg)
@@ -457,7 +456,7 @@ static bool for_each(struct mounts *all,
 	return true;
 }
 
-/* Complete mounts first: containers that need nothing of us are told of first. */
+/* Restore complete mounts first, since their containers need nothing of us but the adoption. */
 static void restore_complete(struct mounts *all, struct image *i, void *call)
 {
 	if (has_complete(all, i))
@@ -493,8 +492,8 @@ static void tell_frozen(const struct mounts *all)
 			 (unsigned long long)s.mounts_lingering);
 }
 
-/* A complete mount reads the cache's files, so damage is mended where it lies,
- * by fetching the blocks again. */
+/* A complete mount reads the cache's files directly, so damaged blocks are repaired in place,
+ * by fetching them again. */
 static void refetch_damaged(struct mounts *all, struct image *i, void *n_images)
 {
 	struct error err = ERROR_INIT;
@@ -541,8 +540,7 @@ void mounts_restore(struct mounts *all)
 	call.is_local = true;
 	(void)for_each(all, restore_complete, &call);
 	(void)for_each(all, restore_rest, &call);
-	/* Damaged images are fetched again now; the readers of all images wait
-	 * for that. */
+	/* Now fetch damaged images again; readers of all images wait for that. */
 	remote_call_init(&call, all->of.opens.is_ending, NULL, clock_now_ns(),
 			 NODE_RESTORE_REMOTE_NS);
 	(void)for_each(all, restore_rest, &call);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The mounts of images: one for each image, however many users.  The last step from a
+ * The mounts of images: one for each image, however many users.  This is the last step from a
  * reference to a mount (control/prepare.h).  Any thread.
  */
 #ifndef BOOTSEER_NODE_MOUNT_H
@@ -26,47 +26,49 @@ struct mounts_of {
 };
 int mounts_open(const struct mounts_of *of, struct mounts **ret,
 		struct error *err) MUST_CHECK;
-/* Nothing serves them any more. */
+/* Free the mounts; the data path serves none any more. */
 void mounts_close(struct mounts *all); /* NULL is allowed */
 
 enum mount_why {
-	MOUNT_USE, /* somebody wants the files */
-	/* Containers will start on it: a recording has to see its reads when there is no
-	 * trace. */
+	MOUNT_USE, /* a user wants the files */
+	/* Containers will start on the mount: if there is no trace, a recording has to see its
+	 * reads. */
 	MOUNT_START,
-	MOUNT_RESTORE, /* it was there before this process */
+	MOUNT_RESTORE, /* the mount existed before this process */
 };
 
-/* A user's wish for an image; all is borrowed. */
+/* A user's request for an image; all is borrowed. */
 struct mount_request {
 	struct image *image;
 	const char *user;
 	enum mount_why why;
-	/* NULL: nothing is waited for but the disk, also not for who works on the image. */
+	/* NULL: wait for nothing but the disk, not even for other work on the image. */
 	struct remote_call *call;
 };
 
 /*
- * Mount if it is not, and remember the user.  -EINPROGRESS: something has to be waited for,
- * or the registry, for which r->call may not wait.
+ * Mount the image if it is not mounted, and remember the user.  -EINPROGRESS: r->call is NULL
+ * and it would have to wait, or would wait for the registry and r->call may not.
  */
 int mounts_mount(struct mounts *all, const struct mount_request *r,
 		 bool *ret_is_complete, struct error *err) MUST_CHECK;
-/* Forget the user; unmount after the last.  -EINPROGRESS as above. */
+/* Remove the user; unmount after the last one.  -EINPROGRESS as above. */
 int mounts_umount(struct mounts *all, const struct mount_request *r,
 		  bool *ret_was, struct error *err) MUST_CHECK;
 
-/* Mount `m` where it says, for one user alone; the second takes `m` on success. */
+/* Mount `m` at its own mount point, for one user alone; the second function unmounts it and
+ * takes `m` on success. */
 int mounts_mount_own(struct mounts *all, struct mounted *m,
 		     struct error *err) MUST_CHECK;
 int mounts_umount_own(struct mounts *all, struct mounted *m,
 		      struct error *err) MUST_CHECK;
 
-/* At start, before anything is answered: mount what has users. */
+/* At start, before any call is answered: mount all images that have users. */
 void mounts_restore(struct mounts *all);
-/* At the end, where no successor gets their descriptors: those that need this process. */
+/* At the end, if no later bootseerd gets the descriptors: unmount the lazy mounts, which need
+ * this process. */
 void mounts_take_down(struct mounts *all);
-/* Before starts_close(): no start has a device any more. */
+/* Called before starts_close(): starts are not told of mounts any more. */
 void mounts_forget_starts(struct mounts *all);
 
 struct mounts_stats {

@@ -14,8 +14,7 @@
 #include "snapshotter/node/parser/parser.h"
 #include "snapshotter/node/peers/image_swarm.h"
 
-/* A thread for what this machine does waits so long for others who work on the same
- * image. */
+/* How long a thread for local calls waits for other work on the same image. */
 #define LOCAL_GATE_NS (INT64_C(30) * 1000000000)
 
 bool mounted_is_complete(const struct mounted *m)
@@ -37,7 +36,7 @@ struct mounted *mounted_hold(struct image *i)
 
 	images_lock(i->all);
 	m = i->mounted && i->mounted->device ? i->mounted : NULL;
-	/* At once: the one writer comes when nobody finds it. */
+	/* Never waits: the only writer locks after `m` cannot be found any more. */
 	if (m)
 		(void)pthread_rwlock_rdlock(&m->in_use);
 	images_unlock(i->all);
@@ -54,7 +53,7 @@ void mounted_free(struct mounted *m)
 {
 	if (!m)
 		return;
-	/* Nobody finds it any more; some may be looking at it still. */
+	/* Nobody can find the mount any more; wait for those that still hold it. */
 	(void)pthread_rwlock_wrlock(&m->in_use);
 	(void)pthread_rwlock_unlock(&m->in_use);
 	(void)pthread_rwlock_destroy(&m->in_use);
@@ -71,7 +70,7 @@ void mounted_free(struct mounted *m)
 
 /* ---------------------------------------------------------------- opening --- */
 
-/* Both files are hashed before they are used: they lay on a disk. */
+/* Open a file of the image and check its digest, since the disk may have damaged it. */
 static int open_checked(const struct image *i, const char *name,
 			const struct digest *want, char **ret_path,
 			struct map_file *ret, struct error *err)
@@ -123,7 +122,7 @@ static int refetch_files(const struct mounted_of *of, const struct image *i,
 			(unlink(new_map) < 0 && errno != ENOENT)))
 		rc = error_set(err, errno, "remove '%s': %s", new_meta,
 			       strerror(errno));
-	/* The old files stay until both are there anew: either may be good. */
+	/* Keep the old files until both new ones are complete: each old file may still be good. */
 	if (rc == 0)
 		rc = artifact_fetch(lease->store, &i->artifact, &from, new_meta,
 				    new_map, err);
@@ -135,8 +134,8 @@ static int refetch_files(const struct mounted_of *of, const struct image *i,
 	return remote_call_why(call, i->state.host, rc, err);
 }
 
-/* Once for each image and process: the digests do not change, but the bootseerd
- * that put it on the disk may have checked less than this one. */
+/* Check the content once for each image and process.  The digests do not change, but the
+ * bootseerd that wrote the files may have checked less than this one. */
 static int check_content(const struct mounted_of *of, struct image *i,
 			 bool may_wait, const char *meta, struct error *err)
 {
@@ -216,7 +215,7 @@ int mounted_lock_image(const struct mounted_of *of, const struct image *i,
 			    is_local ? LOCAL_GATE_NS : NODE_GATE_TIMEOUT_NS,
 			    err);
 
-	/* Behind others for its registry, no threads wait but the registry's. */
+	/* Do not occupy a thread for local calls: a thread of the image's registry has to wait. */
 	if (rc == -ETIMEDOUT && is_local)
 		return error_set(err, EINPROGRESS, "others work on it");
 	return rc;
@@ -258,7 +257,7 @@ int mounted_make_dir(const struct mounted *m, struct error *err)
 
 	if (!dir)
 		return error_nomem(err);
-	/* The last part may be a mount that hangs: it is not looked at. */
+	/* Do not look at the last folder: a hanging mount may be there. */
 	*strrchr(dir, '/') = '\0';
 	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
 		return error_set(err, errno, "create '%s': %s", dir,
@@ -269,8 +268,8 @@ int mounted_make_dir(const struct mounted *m, struct error *err)
 	return 0;
 }
 
-/* Where the device's blocks come from: peers, which have the origin behind
- * them, or the origin itself. */
+/* Open the sources of the device's blocks: peers, which fall back to the origin, or the origin
+ * itself. */
 static int open_packs(struct mounted *m, struct image *i,
 		      struct block_source ***ret, struct error *err)
 {
@@ -279,7 +278,7 @@ static int open_packs(struct mounted *m, struct image *i,
 	struct origin *origin = NULL;
 	int rc;
 
-	/* A start needs no peers. */
+	/* Without peers the image is still mounted. */
 	if (image_swarm_get(m->of->peers, i, &m->peer, &why) < 0)
 		log_warning("p2p", "image=%.12s without peers reason=\"%s\"",
 			    i->hex, why.msg);
