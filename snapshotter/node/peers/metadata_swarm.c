@@ -507,7 +507,7 @@ static int read_part(struct blob *b, size_t block, const struct block *at,
 	int rc = 0;
 
 	for (;;) {
-		/* When the registry fails, peers may come to it all the same. */
+		/* If the registry fails, peers may still send the part. */
 		while (!wait_here(m, block)) {
 			int end = check_end(m, err);
 

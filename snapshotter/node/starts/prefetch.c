@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The prefetches of the node's images, and what is remembered of them. */
+/* The prefetches of the node's images, and the notes of them on disk. */
 #include "snapshotter/node/starts/prefetch.h"
 
 #include <errno.h>
@@ -15,25 +15,27 @@
 #include "snapshotter/node/starts/pressure.h"
 #include "snapshotter/node/constants.h"
 
-#define LOOK_NS (NS_PER_S / 20) /* how often a pace is asked */
-/* The disk and /proc are looked at no more often. */
+#define LOOK_NS (NS_PER_S / 20) /* period of checks of a pace */
+/* The disk and /proc are read at most once in this time. */
 #define PRESSURE_EVERY_NS (NS_PER_S / 2)
-/* The rest takes link and CPU from a start: it goes on when nobody has read or
- * started for this long, or has waited for so long. */
+/* The prefetch of the rest takes link and CPU from a start: it goes on when no reader and no
+ * start was there for SETTLE_NS, or after it has waited for SETTLE_MAX_NS. */
 #define SETTLE_NS (2 * NS_PER_S)
 #define SETTLE_MAX_NS (120 * NS_PER_S)
 
 struct prefetches {
 	struct prefetches_of of;
 	struct prefetcher *prefetcher;
-	/* Held while starts are asked what they have read; none are once they go. */
+	/* Held while starts are asked which blocks they have read; when it is free, `starts`
+	 * may be cleared and closed. */
 	pthread_mutex_t asking;
-	struct starts *starts;  /* asking */
-	starts_reads_fn *reads; /* asking; NULL: no start is there */
-	pthread_mutex_t lock;   /* the rest */
+	struct starts *starts; /* under `asking` */
+	/* under `asking`; NULL: there are no starts to ask */
+	starts_reads_fn *reads;
+	pthread_mutex_t lock; /* protects the members below */
 	struct pressure_facts facts;
 	int64_t looked_ns;
-	bool was_short; /* when the log was told last */
+	bool was_short; /* pressure was logged, and its end not yet */
 	struct prefetch_sums past;
 };
 
@@ -41,12 +43,13 @@ struct prefetches {
 struct image_prefetch {
 	struct prefetches *all;
 	struct image *image;   /* a use */
-	struct mounted *files; /* block map and device; mounted nowhere */
+	struct mounted *files; /* block map and device, not mounted */
 	struct prefetch *prefetch;
-	unsigned int refs; /* images_lock() */
+	unsigned int refs; /* under images_lock() */
 	/* Held while the note on disk is made to fit what is asked for. */
 	pthread_mutex_t noting;
-	bool is_to_unpack; /* `noting`: and for nothing else is it under way */
+	/* under `noting`: it is under way only for an environment that is unpacked */
+	bool is_to_unpack;
 };
 
 /* -------------------------------------------------------------- pressure --- */
@@ -66,7 +69,7 @@ static struct pressure_facts facts_now(struct prefetches *all)
 	(void)pthread_mutex_lock(&all->lock);
 	facts = all->facts;
 	is_old = clock_now_ns() - all->looked_ns >= PRESSURE_EVERY_NS;
-	/* A single thread looks, and the others take what was seen before. */
+	/* One thread reads the facts again; others take the older ones meanwhile. */
 	if (is_old)
 		all->looked_ns = clock_now_ns();
 	(void)pthread_mutex_unlock(&all->lock);
@@ -107,8 +110,8 @@ static int64_t idle_ns(void *arg)
 {
 	const struct prefetches *all = arg;
 
-	/* A container that is not ready yet may wait for what other programs bring to this
-	 * node over the same link, a checkpoint above all. */
+	/* While a container is not ready, bulk waits: the container may wait for data that
+	 * other programs fetch over the same link, above all a checkpoint. */
 	return *all->of.n_unready ? 0 : fetcher_idle_ns(all->of.opens.fetcher);
 }
 
@@ -181,7 +184,7 @@ void node_prefetch_close(struct prefetches *all)
 	free(all);
 }
 
-/* ---------------------------------------------------------- of one image --- */
+/* ----------------------------------------- --- the prefetch of one image --- */
 
 static void add_sums(struct prefetch_sums *sums, struct image_prefetch *ip)
 {
@@ -237,7 +240,7 @@ static void image_prefetch_put(struct image_prefetch *ip)
 		image_prefetch_free(ip);
 }
 
-/* A use of what the image has, or NULL. */
+/* Take a use of the image's prefetch, or NULL. */
 static struct image_prefetch *image_prefetch_get(struct image *i)
 {
 	struct image_prefetch *ip;
@@ -307,7 +310,7 @@ static int image_prefetch_new(struct prefetches *all, struct image *i,
 	return 0;
 }
 
-/* A use of the image's, made when it has none. */
+/* Take a use of the image's prefetch, which is made if there is none. */
 static int get_or_make(struct prefetches *all, struct image *i,
 		       struct remote_call *call, struct image_prefetch **ret,
 		       struct error *err)
@@ -365,7 +368,7 @@ void node_prefetch_drop(struct image *i)
 	image_prefetch_put(ip);
 }
 
-/* ----------------------------------------------------------- what is noted --- */
+/* ------------------------------------------------------- --- notes on disk --- */
 
 static void log_note(const struct image *i, int rc, const struct error *why)
 {
@@ -391,7 +394,7 @@ static int write_hot(const struct image *i, const struct buf *hot,
 	return 0;
 }
 
-/* With `noting`. */
+/* Note on disk what is prefetched.  `noting` is held. */
 static void note_state(struct image_prefetch *ip, enum state_prefetch what,
 		       const struct buf *hot)
 {
@@ -404,20 +407,21 @@ static void note_state(struct image_prefetch *ip, enum state_prefetch what,
 	log_note(ip->image, rc, &err);
 }
 
-/* With `noting`: it is over. */
+/* Remove the note: the prefetch is over.  `noting` is held. */
 static void note_nothing(struct image_prefetch *ip)
 {
 	struct error err = ERROR_INIT;
 	int rc;
 
-	/* The state first: a hot set without it is only a leftover. */
+	/* Write the state first: a hot set without a state is ignored. */
 	rc = image_set_prefetch(ip->image, STATE_PREFETCH_NONE, &err);
 	if (rc == 0)
 		rc = write_hot(ip->image, &(struct buf)BUF_INIT, &err);
 	log_note(ip->image, rc, &err);
 }
 
-/* Another start may have come meanwhile: only what is over is forgotten. */
+/* Remove the note of a prefetch that is done or stopped; if another start has begun one
+ * meanwhile, keep it. */
 static void note_end(struct image_prefetch *ip)
 {
 	enum prefetch_phase phase;
@@ -447,7 +451,7 @@ static void on_failed(void *arg, const struct error *why, int64_t retry_ns)
 		    (long long)(retry_ns / NS_PER_S));
 }
 
-/* With `noting`: is anything of it missing still? */
+/* Are any of the wanted blocks still missing?  `noting` is held. */
 static bool is_worth_noting(struct image_prefetch *ip, bool rest)
 {
 	struct prefetch_stats s;
@@ -456,9 +460,9 @@ static bool is_worth_noting(struct image_prefetch *ip, bool rest)
 	return s.hot_have < s.hot_blocks || (rest && s.all_have < s.all_blocks);
 }
 
-/* ------------------------------------------------------------- what is done --- */
+/* ------------------------------------------------ --- beginning and waiting --- */
 
-/* With `noting`: did somebody order it, and is it not done yet? */
+/* Was the prefetch ordered for more than unpacking, and is it under way?  `noting` is held. */
 static bool is_ordered(struct image_prefetch *ip)
 {
 	enum prefetch_phase phase = prefetch_get_phase(ip->prefetch);
@@ -467,16 +471,16 @@ static bool is_ordered(struct image_prefetch *ip)
 	       phase != PREFETCH_STOPPED && !ip->is_to_unpack;
 }
 
-/* With `noting`.  What is to be unpacked is not noted: after a restart the reader that still
- * wants it asks for it piece by piece, and one that left wants nothing. */
+/* Begin a prefetch and note it on disk.  `noting` is held.  A prefetch for unpacking is not
+ * noted: after a restart a reader that still wants the blocks asks for them one by one. */
 static int begin_noted(struct image_prefetch *ip, struct hot_list *hot,
 		       enum prefetch_rest rest, bool to_unpack,
 		       const struct buf *text, struct error *err)
 {
 	bool is_to_unpack = to_unpack && !is_ordered(ip);
-	/* A prediction is not gone on with after a restart: its start is over. */
+	/* A prediction is not resumed after a restart, since its start is over. */
 	bool is_passing = to_unpack || (hot && hot->is_predicted);
-	/* The transfers first: they need not wait for the disk. */
+	/* Start the transfers before the note: they need not wait for the disk. */
 	int rc = prefetch_start(ip->prefetch, hot, rest, err);
 
 	if (rc < 0)
@@ -527,8 +531,8 @@ static int begin_of(struct prefetches *all, struct image *i,
 	return error_wrap(err, rc, "prefetch");
 }
 
-/* A prefetch of the hot set alone needs a trace; without one it fails.  A prediction is
- * fetched as far as readers prove it, and here are none. */
+/* An order for the hot set alone fails without a trace.  A predicted hot set does not count: it
+ * is fetched only as far as readers confirm it, and an order has no readers. */
 static int check_order(struct image *i, struct error *err)
 {
 	struct prefetch_stats s;
@@ -584,8 +588,8 @@ void node_prefetch_leave(struct image *i)
 
 	if (!ip)
 		return;
-	/* A new user adds himself to the image before his order comes here, so
-	 * one of the two is seen. */
+	/* A new user is added to the image before its order comes here, so either the user or
+	 * the order is seen. */
 	(void)pthread_mutex_lock(&ip->noting);
 	images_lock(i->all);
 	is_unused = i->state.users.n == 0 && !i->mounted;
@@ -598,7 +602,7 @@ void node_prefetch_leave(struct image *i)
 	image_prefetch_put(ip);
 }
 
-/* How long to wait until it is asked again whether somebody wants to. */
+/* The time of the next check of the pace. */
 static int64_t next_look(int64_t until, const struct pace *pace)
 {
 	int64_t next = clock_now_ns() + LOOK_NS;
@@ -606,7 +610,7 @@ static int64_t next_look(int64_t until, const struct pace *pace)
 	return pace && next < until ? next : until;
 }
 
-/* Was it only time to look? */
+/* Did the wait end only to check the pace? */
 static bool goes_on(int64_t slice, int64_t until, struct pace *pace)
 {
 	return slice < until && clock_now_ns() >= slice &&

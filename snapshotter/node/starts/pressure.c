@@ -118,7 +118,7 @@ void pressure_gather(const char *root, uint64_t min_free, struct cache *c,
 	if (fs_read_file("/proc/meminfo", PROC_FILE_MAX, &meminfo, NULL) == 0 &&
 	    meminfo.len > 0)
 		pressure_parse_meminfo(meminfo.data, &f);
-	/* Kernels may be built without it. */
+	/* Kernels may be built without pressure figures. */
 	if (fs_read_file("/proc/pressure/memory", PROC_FILE_MAX, &stall,
 			 NULL) == 0 &&
 	    stall.len > 0)

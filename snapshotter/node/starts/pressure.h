@@ -8,11 +8,11 @@
 
 #include "blockstore/blockstore.h"
 
-/* Facts that decide about pressure, in bytes. Unknown ones are 0, and no
+/* Facts that decide about pressure, in bytes. A fact that is 0 is not known and causes no
  * pressure. */
 struct pressure_facts {
-	uint64_t disk_free;    /* of the cache's disk */
-	uint64_t disk_reserve; /* --cache-min-free of it */
+	uint64_t disk_free;    /* free bytes of the cache's disk */
+	uint64_t disk_reserve; /* bytes that --cache-min-free keeps free */
 	uint64_t quota, cached, pinned;
 	uint64_t memory, memory_available;
 	/* Share of the last 10 s in which all tasks waited for memory, in
@@ -20,22 +20,22 @@ struct pressure_facts {
 	unsigned int memory_stall;
 };
 
-/* Bulk waits while there is less room than this in the cache, */
+/* Bulk transfers wait while the cache has less room than this, ... */
 #define PRESSURE_ROOM_MIN (UINT64_C(16) << 20)
-#define PRESSURE_ROOM_SHARE 20 /* or than a 20th of it, */
-/* less than a 30th of the memory is available, or so much of the time is lost
- * to waiting for memory: */
+#define PRESSURE_ROOM_SHARE 20 /* ... or less than a 20th of its limit, ... */
+/* ... while less than a 30th of the memory is available, or while tasks waited for memory for
+ * this share of the last 10 s: */
 #define PRESSURE_MEMORY_SHARE 30
 #define PRESSURE_STALL_MAX 1000 /* 10 % */
 
-/* Bytes that the cache may have in all as the disk is now; pure. */
+/* Bytes that the cache may have in total with the disk as it is now. */
 uint64_t pressure_limit(const struct pressure_facts *f);
-/* Those that are not pinned; pure. */
+/* Bytes that the cache may still take or replace: those that are not pinned. */
 uint64_t pressure_room(const struct pressure_facts *f);
-/* Why bulk must wait; pure. */
+/* Must bulk transfers wait?  `why` says the reason. */
 bool pressure_judge(const struct pressure_facts *f, struct error *why);
 
-/* Parts of /proc; what is not there leaves `f` alone.  Pure. */
+/* Read facts from texts of /proc; a fact that is missing there stays as it is. */
 void pressure_parse_meminfo(const char *text, struct pressure_facts *f);
 void pressure_parse_stall(const char *text, struct pressure_facts *f);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How a start shows that it is ready, and which container it is. */
+/* How a start shows that it is ready, and which container a process belongs to. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -14,7 +14,7 @@
 
 #define CGROUPS_MAX 65536u
 
-/* A container writes beneath its root: its links must not lead out of it. */
+/* Open a path in a container's root; symlinks of the container must not lead out of it. */
 static int open_beneath(int root, const char *path)
 {
 	path += strspn(path, "/");
@@ -33,8 +33,8 @@ bool container_start_has_ready_file(const struct container_start *s)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
-	/* A link says nothing of a file; and in an overlay's folder a device
-	 * 0/0 is a file that was removed. */
+	/* A symlink is not the ready file; and in an overlay's folder a device 0/0 is a
+	 * whiteout, that is a removed file. */
 	return !S_ISLNK(st.st_mode) &&
 	       !(S_ISCHR(st.st_mode) && st.st_rdev == makedev(0, 0));
 }
@@ -48,13 +48,14 @@ int process_cgroups(int pid, int pidfd, struct buf *ret, struct error *err)
 	rc = fs_read_file(path, CGROUPS_MAX, ret, err);
 	if (rc < 0)
 		return rc;
-	/* Still there behind the reading, so the number was its own. */
+	/* The process still exists after the reading, so the PID was not reused. */
 	if (pidfd >= 0 && syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0)
 		return error_errno(err, errno, "process %d", pid);
 	return ret->len ? 0 : error_set(err, ENOENT, "no groups");
 }
 
-/* "ID" or "something-ID.scope", as runc and systemd name a container's group. */
+/* Does a cgroup's name stand for the container: "ID" or "something-ID.scope", as runc and
+ * systemd name it? */
 static bool names_container(const char *part, size_t len, const char *id)
 {
 	static const char scope[] = ".scope";
@@ -71,8 +72,8 @@ static bool names_container(const char *part, size_t len, const char *id)
 	return len == n && memcmp(part, id, n) == 0;
 }
 
-/* "user@1000.service": below it systemd lets that user name groups at will, so a
- * name there says nothing. */
+/* Is it a user's cgroup ("user@1000.service")?  Below it systemd lets that user choose names,
+ * so they prove nothing. */
 static bool is_given_away(const char *part, size_t len)
 {
 	static const char start[] = "user@";
@@ -91,7 +92,7 @@ bool container_start_has_process(const struct container_start *s,
 	if (!s->container || !*s->container)
 		return false;
 	for (; *p; p += len) {
-		/* Each line of /proc/PID/cgroup is another hierarchy. */
+		/* Each line of /proc/PID/cgroup begins another hierarchy. */
 		if (*p == '\n')
 			is_users = false;
 		p += strspn(p, "/\n");

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Mounts of their own for recordings (image.record): a mount has one page cache,
- * so what another reader of the image has there would not be seen.  Nothing of
- * them is remembered: they go with the process, and what a killed one left is
- * taken down at the next start.
+ * Separate mounts for recordings (image.record): a mount has one page cache, so reads that
+ * another reader of the same mount has cached would not be seen.  They end with the process and
+ * are not saved; what a killed process left is unmounted at the next start.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,10 +24,10 @@
 struct recording {
 	struct recording *next;
 	char *user;
-	struct image *image; /* a use; it is not removed meanwhile */
+	struct image *image; /* a use, so that the image is not removed */
 	struct mounted *mounted;
 	char *path;
-	bool busy; /* being set up or taken down by a thread */
+	bool busy; /* a thread is mounting or unmounting it */
 };
 
 struct recordings {
@@ -37,9 +36,8 @@ struct recordings {
 	pthread_mutex_t lock; /* protects the rest */
 	struct recording *first;
 	size_t n;
-	/* Far from those of the images, and others than those of the process
-	 * before: a descriptor that outlives a mount must not lead to the
-	 * bytes of another image. */
+	/* Chosen far from the indexes of images and of an earlier process's recordings: a
+	 * descriptor that outlives its mount must not lead to the bytes of another image. */
 	uint64_t next_index;
 };
 
@@ -58,7 +56,7 @@ static void recording_free(struct recording *r)
 	free(r);
 }
 
-/* Lock held. */
+/* The recording of a user.  The lock is held. */
 static struct recording *find_recording(struct recordings *all,
 					const char *user)
 {
@@ -82,7 +80,7 @@ static void forget_recording(struct recordings *all, struct recording *r)
 	recording_free(r);
 }
 
-/* A place in the table, marked busy. */
+/* Add an entry to the table, marked busy. */
 static int claim_user(struct recordings *all, struct image *i, const char *user,
 		      struct recording **ret, uint64_t *ret_index,
 		      struct error *err)
@@ -138,8 +136,7 @@ static int mount_own(struct recordings *all, struct recording *r,
 		r->path = NULL;
 		return error_nomem(err);
 	}
-	/* mounted_open() may fetch the image's files again, as others may:
-	 * inside the gate. */
+	/* mounted_open() may fetch the image's files again, as other threads may: take the gate. */
 	rc = mounted_lock_image(opens, r->image, call, err);
 	if (rc < 0)
 		return rc;
@@ -250,7 +247,7 @@ int recordings_end(struct recordings *all, const char *user, bool *ret_was,
 
 /* ----------------------------------------------------------- start and end --- */
 
-/* Mounts below RUN/images/HEX that a killed process left. */
+/* Unmount recordings below RUN/images/HEX that a killed process left. */
 static void clean_image(const char *run, const char *dir)
 {
 	DIR *d = opendir(dir);
@@ -310,7 +307,7 @@ int recordings_open(const struct mounts_of *of, struct mounts *mounts,
 	all->of = *of;
 	all->mounts = mounts;
 	pthread_mutex_init(&all->lock, NULL);
-	/* Room behind it for more recordings than a process will make. */
+	/* Begin at random in a range that has room for more recordings than a process will make. */
 	all->next_index = IMAGE_INDEX_MAX / 2 + random % (IMAGE_INDEX_MAX / 4);
 	clean_all(of->cfg->run);
 	*ret = all;
@@ -330,7 +327,7 @@ void recordings_close(struct recordings *all)
 			log_warning("record",
 				    "unmount path=\"%s\" reason=\"%s\"",
 				    r->path, err.msg);
-		/* In use: its reads fail from here, as nothing serves them. */
+		/* The mount is in use: its reads fail from now on, since no process serves them. */
 		all->first = r->next;
 		recording_free(r);
 	}

@@ -9,8 +9,8 @@
 
 struct recordings;
 
-/* Mounts for recordings only: gone with this process.  `of` as of `mounts`, which is
- * borrowed. */
+/* Open the table of recordings' mounts, which end with this process.  `of` is that of `mounts`,
+ * which is borrowed. */
 int recordings_open(const struct mounts_of *of, struct mounts *mounts,
 		    struct recordings **ret, struct error *err) MUST_CHECK;
 void recordings_close(struct recordings *r); /* NULL is allowed */
@@ -18,8 +18,9 @@ void recordings_close(struct recordings *r); /* NULL is allowed */
 /* The image that `user` wants to record; all is borrowed. */
 struct record_request {
 	struct image *image;
-	const char *user, *workload; /* workload: NULL, of the image's config */
-	int64_t window_ns;           /* 0: the time of --record */
+	/* workload: NULL: that of the image's config */
+	const char *user, *workload;
+	int64_t window_ns; /* 0: the time of --record */
 	struct remote_call *call;
 };
 struct record_reply {
@@ -27,12 +28,12 @@ struct record_reply {
 	uint64_t start;
 };
 
-/* Mount the image for `user` alone and watch its start.  -EBUSY: the user has
- * such a mount; -EAGAIN: there are too many; -EINPROGRESS as of mounts_mount(). */
+/* Mount the image for `user` alone and watch the start.  -EBUSY: the user has a recording;
+ * -EAGAIN: there are too many; -EINPROGRESS as mounts_mount(). */
 int recordings_begin(struct recordings *all, const struct record_request *q,
 		     struct record_reply *ret, struct error *err) MUST_CHECK;
 
-/* Take the user's down.  `*ret_was`: there was one.  -EBUSY: it is in use. */
+/* Unmount the user's recording.  `*ret_was`: there was one.  -EBUSY: it is in use. */
 int recordings_end(struct recordings *all, const char *user, bool *ret_was,
 		   struct error *err) MUST_CHECK;
 

@@ -8,19 +8,19 @@
 #include "common/clock.h"
 #include "common/option.h"
 
-/* Time that a start is watched, and at most. */
+/* How long a start is watched by default, and the longest time that can be set. */
 #define WINDOW_NS (120 * NS_PER_S)
 #define WINDOW_MAX_NS (3600 * NS_PER_S)
 
-/* A recording that was alone for less than this is too short to learn from, if
- * the start goes on. */
+/* If another workload came on the mount sooner than this, and the start goes on, the recording
+ * is too short to learn from. */
 #define ALONE_MIN_NS (INT64_C(10000) * NS_PER_MS)
-/* A start without an end of its own that took less than one part in so many of
- * what it is known to take is a crash. */
+/* A start that did not end by itself, and took less than this fraction of the known length of
+ * such starts, counts as a crash. */
 #define FRAGMENT_SHARE 4
-/* Gone in less than this, a crash looks like a short job.  Of either one recording
- * is enough: more, of a container that is started again and again, would be all
- * that are wanted. */
+/* A start that ended sooner than this may be a crash or a short job.  One such recording is
+ * enough: a container that is restarted again and again would otherwise fill the stores with
+ * them. */
 #define SHORT_MS 1000
 
 int recording_policy_parse(const char *text, struct recording_policy *ret,
@@ -100,8 +100,8 @@ enum recording_state recording_end(enum recording_state s,
 		return RECORDING_NAMELESS;
 	if (e->alone_ns < ALONE_MIN_NS)
 		return RECORDING_MIXED;
-	/* The start ended by itself, with the words that were asked about
-	 * before: no question is left. */
+	/* The start ended by itself, under the key that was looked up before, so the stores
+	 * need not be asked again. */
 	if (!e->has_key ||
 	    (e->end != START_GONE && e->words != START_WORDS_OTHER))
 		return recording_kept(e);
@@ -131,7 +131,7 @@ enum recording_state recording_judge(enum recording_state s,
 {
 	if (!recording_has_to_ask(s))
 		return s;
-	/* Without an answer the recording is kept. */
+	/* Keep the recording if the stores do not answer. */
 	if (!known || !known->is_own)
 		return recording_kept(e);
 	if (is_fragment(e, known->length_ms))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whether a start's reads become a trace: decided here and nowhere else.  Pure.
+ * The only place that decides whether a start's reads become a trace.  No I/O.
  *
  *   recording_begin()        recording_end()           recording_judge()
  *
@@ -22,89 +22,97 @@
 
 #include "common/error.h"
 
-/* Reads of a start that this node can see. */
+/* Which reads of a start this node can see. */
 enum recording_sight {
-	RECORDING_BLIND, /* nothing: a complete mount, or no memory */
-	RECORDING_STALE, /* not what the page cache has of earlier reads */
-	RECORDING_FRESH, /* everything: the mount is new */
+	RECORDING_BLIND, /* none: a complete mount, or no memory */
+	/* reads that the page cache cannot answer from before */
+	RECORDING_STALE,
+	RECORDING_FRESH, /* all: the mount is new */
 };
 
-/* --record; for image.record, whose mount is its own, always. */
+/* The mode of --record; image.record, which has its own mount, always records. */
 enum recording_mode {
 	RECORDING_MODE_OFF,
 	RECORDING_MODE_AUTO, /* while the stores want more */
 	RECORDING_MODE_ALWAYS,
 };
 
-/* How a start was over. */
+/* How a start ended. */
 enum start_end {
 	START_UNDER_WAY,
 	START_READY,
-	START_WINDOW, /* the window ended */
-	START_GONE,   /* the container, or the mount, did */
+	START_WINDOW, /* the time of --record ended */
+	START_GONE,   /* the container or the mount ended */
 };
 
-/* Under which key the trace was looked up, and will be kept. */
+/* Is the key by which the trace was looked up the key of the recording? */
 enum start_words {
-	START_WORDS_ASKED,   /* both are the same */
-	START_WORDS_PENDING, /* the bundle, which says what runs, is not there */
-	START_WORDS_OTHER,   /* the bundle said something else */
+	START_WORDS_ASKED, /* it is the same */
+	/* not known: the bundle, which names the program, is not there yet */
+	START_WORDS_PENDING,
+	START_WORDS_OTHER, /* the bundle named another program */
 };
 
 enum recording_state {
 	RECORDING_UNSEEN,
 	RECORDING_FIGURES,
-	RECORDING_OFFERED,     /* a trace, if it is news */
-	RECORDING_ORDERED,     /* a trace, whatever is known already */
-	RECORDING_OFFERED_ASK, /* over: what is known decides */
-	RECORDING_ORDERED_ASK, /* the same; only a fragment is not kept */
+	RECORDING_OFFERED,     /* becomes a trace if it tells something new */
+	RECORDING_ORDERED,     /* becomes a trace, whatever is known already */
+	RECORDING_OFFERED_ASK, /* the start is over: the known traces decide */
+	/* the start is over: it is kept unless it is a fragment */
+	RECORDING_ORDERED_ASK,
 	RECORDING_KEPT,
-	RECORDING_EMPTY,    /* would be, but nothing ran, or it has no key */
-	RECORDING_NAMELESS, /* gone before its words were read */
-	RECORDING_MIXED,    /* another workload read the same mount too soon */
-	RECORDING_FRAGMENT, /* a crash, by what others take */
-	RECORDING_KNOWN,    /* nothing new, or too short to be */
+	RECORDING_EMPTY, /* not kept: nothing ran, or it has no key */
+	/* not kept: it ended before its workload was read */
+	RECORDING_NAMELESS,
+	/* not kept: another workload read the same mount too soon */
+	RECORDING_MIXED,
+	/* not kept: much shorter than known starts, so a crash */
+	RECORDING_FRAGMENT,
+	RECORDING_KNOWN, /* not kept: it tells nothing new */
 };
 
-/* `is_wanted`: no trace is known of this very start, or the stores want more. */
+/* `is_wanted`: no trace of this image and workload is known, or the stores want more. */
 enum recording_state recording_begin(enum recording_sight sight,
 				     enum recording_mode mode, bool is_wanted);
 
 /* A --record. */
 struct recording_policy {
 	enum recording_mode mode;
-	int64_t window_ns; /* a start that nobody says to be ready lasts so long */
+	/* how long a start without a sign of readiness is watched */
+	int64_t window_ns;
 };
 
 /* "auto", "always" or "off", with or without ":TIME", 1s to 1h.  -EINVAL. */
 int recording_policy_parse(const char *text, struct recording_policy *ret,
 			   struct error *err) MUST_CHECK;
 
-/* Is a trace being made, or was one?  What users are told. */
+/* Shown to users: is the start being recorded, or was it? */
 bool recording_is_on(enum recording_state s);
 
 struct recording_end {
 	enum start_end end;
 	enum start_words words;
 	uint32_t watched_ms;
-	bool has_key;     /* of its workload */
+	bool has_key;     /* its workload's key is known */
 	size_t n_entries; /* of the trace */
-	/* How long no other workload was on the mount; INT64_MAX: all the time. */
+	/* How long no other workload used the mount; INT64_MAX: all the time. */
 	int64_t alone_ns;
 };
 enum recording_state recording_end(enum recording_state s,
 				   const struct recording_end *e);
 
-/* Has somebody who knows traces to be asked? */
+/* Must the stores be asked which traces they have? */
 bool recording_has_to_ask(enum recording_state s);
 
-/* Traces that the stores have of this start. */
+/* What the stores know of traces of this start. */
 struct recording_known {
-	bool is_own;    /* a trace of this image and workload; else no more */
-	bool is_wanted; /* and they want another one */
-	uint32_t length_ms; /* how long those took; 0: not known */
+	/* they have a trace of this image and workload; else the rest is unset */
+	bool is_own;
+	bool is_wanted;     /* the stores want another trace */
+	uint32_t length_ms; /* length of the known starts; 0: not known */
 };
-/* `known` NULL: nobody could be asked. */
+/* `known` NULL: no store answered. */
 enum recording_state recording_judge(enum recording_state s,
 				     const struct recording_end *e,
 				     const struct recording_known *known);

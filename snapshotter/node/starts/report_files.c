@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files are NUMBER.report: the path at the service, a newline, and the body, JSON. */
+/* A file is NUMBER.report: the path at the service, a newline, and the body in JSON. */
 #include "snapshotter/node/starts/report_files.h"
 
 #include <dirent.h>
@@ -24,7 +24,7 @@
 
 struct report_files {
 	char *dir;
-	int fd; /* of the folder */
+	int fd; /* of the folder `dir` */
 	uint64_t next;
 };
 
@@ -33,7 +33,7 @@ static void name_of(uint64_t number, char name[NAME_MAX_BYTES])
 	(void)snprintf(name, NAME_MAX_BYTES, "%016" PRIx64 SUFFIX, number);
 }
 
-/* False for what is no file of ours. */
+/* False: the file is not a report. */
 static bool parse_name(const char *name, uint64_t *ret)
 {
 	char again[NAME_MAX_BYTES];
@@ -86,7 +86,7 @@ static int order_numbers(const void *x, const void *y)
 	return (a > b) - (a < b);
 }
 
-/* Which there are, the oldest first; the caller's. */
+/* List the numbers of the files, the oldest first; the caller frees the list. */
 static int list_numbers(struct report_files *f, uint64_t **ret, size_t *ret_n,
 			struct error *err)
 {
@@ -116,7 +116,7 @@ static int list_numbers(struct report_files *f, uint64_t **ret, size_t *ret_n,
 	return 0;
 }
 
-/* The path and the body, into which the file's text is cut; -EBADMSG: it is none. */
+/* Read a file into `text`, and cut it into path and body; -EBADMSG: it is no report. */
 static int read_report(struct report_files *f, uint64_t number, size_t body_max,
 		       struct buf *text, const char **ret_body,
 		       struct error *err)

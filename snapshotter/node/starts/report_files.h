@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reports of starts that wait for the service, in a folder: one file each, so that they are
- * there when bootseerd ends, or is killed, before they were sent.
+ * Reports of starts that wait to be sent to the service: a folder with one file for each, so
+ * that they survive the end of bootseerd, or a kill.
  *
- * They are not synced: a report is a figure that nobody decides by, and a disk that a start
- * waits for has better things to do.  What a power loss leaves half written is found by
- * parsing it, and dropped.
+ * The files are not synced: no decision depends on a report, and a start may be waiting for the
+ * disk.  A file that a power loss left incomplete does not parse, and is dropped.
  */
 #ifndef BOOTSEER_NODE_REPORT_FILES_H
 #define BOOTSEER_NODE_REPORT_FILES_H
@@ -18,15 +17,15 @@
 
 struct report_files;
 
-/* The folder is created. */
+/* The folder is created if it is missing. */
 int report_files_open(const char *dir, struct report_files **ret,
 		      struct error *err) MUST_CHECK;
 void report_files_close(struct report_files *f); /* NULL is allowed */
 
 /*
- * Show the last `max` that are there to `each`, the oldest first; texts are borrowed.  A
- * negative result ends, and is returned.  Older ones, and those that are none, are removed;
- * `*ret_dropped` is how many.  `body_max`: bytes of one.
+ * Call `each` for the last `max` reports, the oldest first; texts are borrowed.  A negative
+ * result ends the calls and is returned.  Older reports and damaged files are removed;
+ * `*ret_dropped` counts them.  `body_max`: largest body in bytes.
  */
 int report_files_load(struct report_files *f, size_t max, size_t body_max,
 		      int (*each)(void *arg, uint64_t number, const char *path,
@@ -34,7 +33,7 @@ int report_files_load(struct report_files *f, size_t max, size_t body_max,
 		      void *arg, uint64_t *ret_dropped,
 		      struct error *err) MUST_CHECK;
 
-/* Keep one; `*ret_number`, from 1 on, grows. */
+/* Keep a report; `*ret_number` counts up from 1. */
 int report_files_put(struct report_files *f, const char *path, const char *body,
 		     uint64_t *ret_number, struct error *err) MUST_CHECK;
 

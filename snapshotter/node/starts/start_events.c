@@ -16,7 +16,7 @@
 #define EMITTER_NAME "bootseerd"
 #define HOUR_NS (3600 * NS_PER_S)
 
-/* Number of events that a namespace of pods has said within the hour. */
+/* How many events of a namespace of pods were written in this hour. */
 struct events_share {
 	UT_hash_handle hh;
 	unsigned int events;
@@ -27,10 +27,10 @@ struct start_events {
 	char *dir;
 	pthread_mutex_t lock; /* protects the rest */
 	struct stage_emitter *to;
-	bool is_told; /* why it cannot be written */
+	bool is_told; /* it was logged why events cannot be written */
 	int64_t hour_ns;
 	unsigned int hour_events;
-	struct events_share *shares; /* of this hour, so there are few */
+	struct events_share *shares; /* of this hour only, so there are few */
 };
 
 int start_events_new(const char *dir, struct start_events **ret,
@@ -74,7 +74,7 @@ void start_events_free(struct start_events *e)
 	free(e);
 }
 
-/* Lock held.  Told once, until it works again. */
+/* Log why an event was not written, once until it works again.  Lock held. */
 static void tell_event(struct start_events *e, const char *why)
 {
 	if (!e->is_told)
@@ -84,8 +84,8 @@ static void tell_event(struct start_events *e, const char *why)
 	e->is_told = true;
 }
 
-/* Lock held.  The share of the job's namespace (before the '/'); jobs without a '/' share
- * one.  NULL: no memory. */
+/* The count of the job's namespace (the part before '/'); jobs without a '/' share one.  NULL:
+ * no memory.  Lock held. */
 static struct events_share *share_of(struct start_events *e, const char *job)
 {
 	const char *slash = strchr(job, '/');
@@ -106,8 +106,8 @@ static struct events_share *share_of(struct start_events *e, const char *job)
 	return NULL;
 }
 
-/* Lock held.  A namespace has half of what the others leave, so that whoever comes last has
- * something, however much the first ones start. */
+/* May the namespace write another event?  It may have half of what the others have left in this
+ * hour, so that the last one gets something too, however many the first write.  Lock held. */
 static bool has_room(struct start_events *e, const char *job)
 {
 	int64_t now = clock_now_ns();
@@ -128,8 +128,8 @@ static bool has_room(struct start_events *e, const char *job)
 	return true;
 }
 
-/* The folder's name follows from that of --run, so in a folder where everybody may write
- * somebody else may have made it: -EPERM. */
+/* Check that the folder is root's.  Its name follows from --run, so in a parent folder that is
+ * open to everybody another user may have made it: -EPERM. */
 static int check_folder(const char *dir, struct error *err)
 {
 	struct stat st;
@@ -145,7 +145,8 @@ static int check_folder(const char *dir, struct error *err)
 	return 0;
 }
 
-/* Lock held.  Without the folder nobody follows events here, which is no fault. */
+/* Open the file of events.  If the folder is missing, no program reads events here, which is no
+ * error.  Lock held. */
 static bool open_emitter(struct start_events *e)
 {
 	struct error why = ERROR_INIT;
@@ -159,7 +160,7 @@ static bool open_emitter(struct start_events *e)
 	return rc == 0;
 }
 
-/* Lock held. */
+/* Write one event.  Lock held. */
 static bool say_event(struct start_events *e, const struct start_stages *s,
 		      const char *stage, enum stage_ev ev, int64_t at_ns,
 		      const uint64_t *facts)
@@ -180,7 +181,7 @@ static bool say_event(struct start_events *e, const struct start_stages *s,
 	return stage_emit(e->to, &event);
 }
 
-/* Lock held.  `facts` are those of the end. */
+/* Write a stage's begin or end; `facts` belong to the end.  Lock held. */
 static void say_ev(struct start_events *e, const struct start_stages *s,
 		   const char *stage, enum stage_ev ev,
 		   const struct stage_span *span)
@@ -196,7 +197,7 @@ static void say_ev(struct start_events *e, const struct start_stages *s,
 		tell_event(e, "the file cannot be written");
 }
 
-/* Lock held. */
+/* Write both events of a stage.  Lock held. */
 static void say_span(struct start_events *e, const struct start_stages *s,
 		     const char *stage, const struct stage_span *span)
 {

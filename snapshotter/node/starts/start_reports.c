@@ -21,12 +21,12 @@
 #define PAUSE_MAX_NS (600 * NS_PER_S)
 #define ANSWER_MAX 4096
 
-/* Any thread adds one, to the end; what follows, and the removal, is the sender's. */
+/* A report in the list.  Any thread appends one; only the sender changes and removes it. */
 struct start_report_text {
 	TAILQ_ENTRY(start_report_text) entry;
 	char *path, *body;
-	uint64_t number; /* of its file; 0: it has none */
-	bool is_kept;    /* or could not be */
+	uint64_t number; /* number of its file; 0: it has no file */
+	bool is_kept;    /* its file was written, or could not be */
 };
 TAILQ_HEAD(start_report_list, start_report_text);
 
@@ -35,12 +35,14 @@ struct start_reports {
 	struct report_files *files;
 	char *node_header;
 	struct periodic *sender;
-	bool is_unkept;       /* it was said that a report has no file */
-	pthread_mutex_t lock; /* protects the rest */
+	/* it was logged that a report could not be kept in a file */
+	bool is_unkept;
+	pthread_mutex_t lock;             /* protects the rest */
 	struct start_report_list waiting; /* the oldest first */
 	size_t n;
-	int64_t next_at, pause_ns; /* after a failure */
-	bool is_told;              /* that reports are not taken */
+	int64_t next_at, pause_ns; /* time of the next try after a failure */
+	/* it was logged that the service refuses reports */
+	bool is_told;
 	struct start_reports_stats stats;
 };
 
@@ -71,8 +73,8 @@ static int send_report(struct start_reports *r,
 	return service_client_do(r->client, &req, &answer, err);
 }
 
-/* Failures that no later try changes: the service is older, or the token does
- * not allow it. */
+/* Is the failure one that a later try would not change?  The service is older, or the token
+ * does not allow reports. */
 static bool is_for_good(int rc)
 {
 	return rc == -EINVAL || rc == -EACCES || rc == -ENOENT || rc == -EFBIG;
@@ -101,7 +103,7 @@ static void note_sent(struct start_reports *r, int rc, const char *why)
 
 /* ------------------------------------------------------------------- sender --- */
 
-/* Lock held: the first that has no file yet. */
+/* The first report without a file.  Lock held. */
 static struct start_report_text *find_unkept(struct start_reports *r)
 {
 	struct start_report_text *t = TAILQ_FIRST(&r->waiting);
@@ -111,7 +113,8 @@ static struct start_report_text *find_unkept(struct start_reports *r)
 	return t;
 }
 
-/* Without the lock: it stays in the list, from which nobody else takes it. */
+/* Write the report to a file.  Called without the lock: it stays in the list, and only this
+ * thread removes reports. */
 static void keep_report(struct start_reports *r, struct start_report_text *t)
 {
 	struct error err = ERROR_INIT;
@@ -126,7 +129,7 @@ static void keep_report(struct start_reports *r, struct start_report_text *t)
 	r->is_unkept = true;
 }
 
-/* Lock held, and given up for a while: it was sent, or is not wanted any more. */
+/* Remove a report that was sent or is not wanted any more.  Lock held, and released meanwhile. */
 static void remove_report(struct start_reports *r, struct start_report_text *t)
 {
 	TAILQ_REMOVE(&r->waiting, t, entry);
@@ -138,7 +141,7 @@ static void remove_report(struct start_reports *r, struct start_report_text *t)
 	(void)pthread_mutex_lock(&r->lock);
 }
 
-/* Lock held, and given up for a while. */
+/* Send the first report.  Lock held, and released meanwhile. */
 static void send_first(struct start_reports *r)
 {
 	struct start_report_text *t = TAILQ_FIRST(&r->waiting);
@@ -156,7 +159,7 @@ static void send_first(struct start_reports *r)
 	remove_report(r, t);
 }
 
-/* Keep all that have no file yet.  Lock held, and given up for a while. */
+/* Write files for all reports that have none.  Lock held, and released meanwhile. */
 static void keep_all(struct start_reports *r)
 {
 	struct start_report_text *t;
@@ -168,7 +171,7 @@ static void keep_all(struct start_reports *r)
 	}
 }
 
-/* At most one is sent, so that the end has to wait for no other. */
+/* One round of the sender.  It sends one report at most, so that closing does not wait for more. */
 static int64_t send_reports(void *arg)
 {
 	struct start_reports *r = arg;
@@ -177,7 +180,7 @@ static int64_t send_reports(void *arg)
 	(void)pthread_mutex_lock(&r->lock);
 	keep_all(r);
 	if (r->n > START_REPORTS_MAX) {
-		/* The newest tells most. */
+		/* Too many wait: drop the oldest, since newer reports are worth more. */
 		r->stats.dropped++;
 		remove_report(r, TAILQ_FIRST(&r->waiting));
 	} else if (!r->n) {
@@ -216,7 +219,7 @@ void start_reports_add(struct start_reports *r, const struct start_reported *of,
 {
 	struct start_report_text *t = NULL;
 
-	/* Without a key nobody could ask for it. */
+	/* Without the workload's key the service could not show the report. */
 	if (r && body && *of->workload)
 		t = calloc(1, sizeof(*t));
 	if (!t) {
@@ -229,7 +232,7 @@ void start_reports_add(struct start_reports *r, const struct start_reported *of,
 		return;
 	}
 	(void)pthread_mutex_lock(&r->lock);
-	/* The disk, or the service, does not answer for so long. */
+	/* Neither the disk nor the service has answered for so long that the report is dropped. */
 	if (r->n >= 2 * START_REPORTS_MAX) {
 		r->stats.dropped++;
 	} else {
@@ -279,7 +282,7 @@ static int make_client(struct start_reports *r, const struct node_config *cfg,
 	return service_client_new(&service, &r->client, err);
 }
 
-/* Before the thread is there. */
+/* Add a report of an earlier bootseerd; the sender thread does not run yet. */
 static int take_kept(void *arg, uint64_t number, const char *path,
 		     const char *body)
 {
@@ -301,7 +304,7 @@ static int take_kept(void *arg, uint64_t number, const char *path,
 	return 0;
 }
 
-/* Those that the bootseerd before did not send. */
+/* Read the reports that an earlier bootseerd did not send. */
 static int open_files(struct start_reports *r, const struct node_config *cfg,
 		      struct error *err)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The table of starts, and the thread that sees windows end and ready files
- * appear.  Trace and figures are made by starts_finish.c on a pool.
+ * The table of starts, and the thread that notices ended windows and new ready files.
+ * starts_finish.c makes traces and figures on a pool.
  *
- * A device may go at any time.  Whoever ends a start lets go of its device, and
- * only then takes it out of the table; starts_detach() waits for that.
+ * A device may be freed at any time.  A thread that ends a start first lets go of its device,
+ * and then removes the start from the table; starts_detach() waits for that.
  */
 #include "snapshotter/node/starts/starts.h"
 
@@ -25,13 +25,14 @@
 #include "snapshotter/node/traces/trace_lookup.h"
 
 #define GATE_NS (5 * NS_PER_S)
-#define POLL_NS (100 * NS_PER_MS) /* ready files, bundles */
+/* period of checks for ready files and bundles */
+#define POLL_NS (100 * NS_PER_MS)
 #define IDLE_NS NS_PER_S
-/* A prober of new devices, as udev is, reads less than this. */
+/* A program that probes new devices, such as udev, reads less than this. */
 #define PROBE_BYTES_MAX (1u << 20)
 #define FINISHERS 2
 #define ASKED_AGE_NS (300 * NS_PER_S)
-/* 1 GiB of bits.  256 starts of images of 64 GB. */
+/* Bytes of devices under recorders: 1 GiB of bits, 256 starts of images of 64 GB. */
 #define WATCHED_BYTES_MAX ((uint64_t)16 << 40)
 
 static struct mounted *mount_of(const struct start_request *r,
@@ -103,7 +104,7 @@ static int copy_request(struct container_start *s,
 
 /* ------------------------------------------------------------------- begin --- */
 
-/* Look up what is known of this start, and begin the prefetch for it. */
+/* Look up the trace of this start, and begin the prefetch. */
 static int look_up(struct starts *all, struct container_start *s,
 		   const struct start_request *r, bool *ret_wanted,
 		   struct error *err)
@@ -123,7 +124,7 @@ static int look_up(struct starts *all, struct container_start *s,
 	s->reply.match = a.match;
 	*ret_wanted = !a.found || a.wanted || a.match != TRACE_MATCH_OWN;
 	s->is_predicted = a.found && a.match == TRACE_MATCH_PREDICTED;
-	/* A prefetch that failed goes on. */
+	/* node_prefetch() also resumes a prefetch that has failed. */
 	rc = node_prefetch(all->of.prefetches, s->image,
 			   a.found ? PREFETCH_ON_START_KNOWN
 				   : PREFETCH_ON_START_UNKNOWN,
@@ -144,7 +145,8 @@ static void wait_for_hot(struct starts *all, struct container_start *s,
 	struct error why = ERROR_INIT;
 
 	(void)node_prefetch_stats(s->image, &s->prefetch_before);
-	/* A prediction goes only as far as the start shows it to be right. */
+	/* Do not wait for a prediction: it is fetched only as far as the start's reads confirm
+	 * it. */
 	if (s->reply.found && !s->is_predicted && policy->kind != WAIT_NONE &&
 	    node_prefetch_wait(s->image, policy, &r->call->pace, &why) < 0)
 		log_info("starts", "waited image=%.12s reason=\"%s\"",
@@ -156,7 +158,7 @@ static void wait_for_hot(struct starts *all, struct container_start *s,
 	s->reply.have_bytes = now.hot_have_bytes;
 }
 
-/* Put it into the table.  Inside the image's gate. */
+/* Put the start into the table.  Inside the image's gate. */
 static int insert_start(struct starts *all, struct container_start *s,
 			struct start_reply *ret, struct error *err)
 {
@@ -176,7 +178,7 @@ static int insert_start(struct starts *all, struct container_start *s,
 		all->stats.with_trace += s->reply.found && !s->is_predicted;
 		all->stats.waited_ms +=
 			(uint64_t)(s->reply.waited_ns / NS_PER_MS);
-		/* The start may be over as soon as the lock is free. */
+		/* Copy the reply now: the start may be freed as soon as the lock is released. */
 		*ret = s->reply;
 	}
 	pthread_mutex_unlock(&all->lock);
@@ -185,8 +187,8 @@ static int insert_start(struct starts *all, struct container_start *s,
 	return rc;
 }
 
-/* A recorder has two bits for each page of its device, which an image may claim to be
- * as large as it likes: all together are bounded. */
+/* Bound the memory of all recorders together: each has two bits for each page of its device,
+ * and an image may claim any size for it. */
 static int reserve_watched(struct container_start *s, uint64_t bytes,
 			   struct error *err)
 {
@@ -201,7 +203,7 @@ static int reserve_watched(struct container_start *s, uint64_t bytes,
 			 WATCHED_BYTES_MAX >> 40);
 }
 
-/* Begin to see the reads of a lazy mount. */
+/* Begin to record the reads of a lazy mount. */
 static void observe_device(struct container_start *s, struct mounted *m)
 {
 	const struct recorder_config cfg = { .device_size =
@@ -274,16 +276,16 @@ void starts_note_asked(struct starts *all, struct image *i, int64_t begin_ns,
 	asked.peer_bytes = bytes.peers;
 	asked.origin_bytes = bytes.origin;
 	images_lock(i->all);
-	/* A preparation that found all here does not replace one that had to
-	 * ask. */
+	/* A preparation that found everything on the node does not replace one that asked a
+	 * registry. */
 	if (!i->asked.end_ns || resolved_ns ||
 	    asked.end_ns - i->asked.end_ns > ASKED_AGE_NS)
 		i->asked = asked;
 	images_unlock(i->all);
 }
 
-/* The first start after it tells of what was asked; what is old is not what a start
- * waited for, nor is what goes on yet. */
+/* Take the image's last preparation: only the first start after it reports it.  A start did not
+ * wait for a preparation that is old or still goes on. */
 static void take_asked(struct container_start *s)
 {
 	struct image *i = s->image;
@@ -324,16 +326,16 @@ int starts_begin(struct starts *all, struct image *i,
 		rc = look_up(all, s, r, &wanted, err);
 	if (rc < 0)
 		return rc;
-	/* The waits below have times of their own. */
+	/* No deadline for the call: each wait below has its own limit. */
 	remote_call_no_deadline(r->call);
-	/* A user has one start at a time: the container before is gone. */
+	/* A user has one start at a time, so the earlier container is gone. */
 	starts_end(all, r->user);
 	wait_for_hot(all, s, r);
 	if (pace_level(&r->call->pace) == PACE_STOP)
 		return error_set(err, ECANCELED, "whoever asked has left");
 	rc = watch_start(all, s, r, wanted, ret, err);
 	if (rc == 0)
-		s = NULL; /* the table's */
+		s = NULL; /* the table owns it now */
 	return rc;
 }
 
@@ -348,25 +350,26 @@ static void finish_run(struct work *w)
 	container_start_free(s);
 }
 
-/* Lock held: drop a use; the last one hands it to the pool. */
+/* Drop a use of the start; the last one hands it to the pool.  Lock held. */
 static void start_unref(struct container_start *s)
 {
 	if (--s->refs > 0)
 		return;
 	s->work.run = finish_run;
+	/* cannot happen: the queue is not limited */
 	if (pool_submit(s->all->pool, &s->work) < 0)
-		container_start_free(s); /* never: the queue has no bound */
+		container_start_free(s);
 }
 
-/* From then on `s` is not alone. */
+/* Note that another workload uses the start's device since `since`. */
 static void note_mixed(struct container_start *s, int64_t since)
 {
 	if (!s->mixed_ns || since < s->mixed_ns)
 		s->mixed_ns = since;
 }
 
-/* Lock held.  Whose reads are whose cannot be told, so nothing is learnt from
- * when another workload starts on the device; of one workload all read alike. */
+/* Another workload starts on the device: from now on a read may be of either, so nothing is
+ * learnt from it.  Starts of one workload read alike, so they do not matter.  Lock held. */
 static void note_others(struct container_start *s)
 {
 	struct container_start *o;
@@ -387,8 +390,8 @@ static bool is_over(const struct container_start *s)
 	return s->end != START_UNDER_WAY;
 }
 
-/* Lock held; released meanwhile.  Of a start that is under way: whoever sets `end`
- * is the only one who gets here for it. */
+/* End a start that is under way; only the thread that sets `end` gets here.  Lock held, and
+ * released meanwhile. */
 static void end_start(struct container_start *s, enum start_end how)
 {
 	struct starts *all = s->all;
@@ -468,7 +471,7 @@ void starts_detach(struct starts *all, const struct device *d)
 			;
 		if (s && !is_over(s))
 			end_start(s, START_GONE);
-		else if (s) /* another thread is at it: microseconds */
+		else if (s) /* another thread ends it: wait some microseconds */
 			pthread_cond_wait(&all->changed, &all->lock);
 	} while (s);
 	pthread_mutex_unlock(&all->lock);
@@ -476,7 +479,7 @@ void starts_detach(struct starts *all, const struct device *d)
 
 /* --------------------------------------------------------------- the thread --- */
 
-/* Lock held.  Takes what `b` owns. */
+/* Take the workload and owner from the bundle `b`.  Lock held. */
 static void note_bundle(struct container_start *s, struct bundle *b)
 {
 	if (s->words == START_WORDS_PENDING) {
@@ -492,7 +495,7 @@ static void note_bundle(struct container_start *s, struct bundle *b)
 	free(steal_ptr(&s->bundle));
 }
 
-/* Lock held, released meanwhile. */
+/* Check the start's bundle and ready file.  Lock held, and released meanwhile. */
 static void look_after(struct container_start *s)
 {
 	struct starts *all = s->all;
@@ -501,7 +504,8 @@ static void look_after(struct container_start *s)
 
 	s->refs++;
 	pthread_mutex_unlock(&all->lock);
-	/* Half written: it is read again. */
+	/* A bundle that is not completely written fails to parse and is read again in the next
+	 * round. */
 	if (s->bundle)
 		has_bundle = bundle_read(s->bundle, &bundle, NULL) == 0;
 	if (has_bundle && all->events)
@@ -516,8 +520,8 @@ static void look_after(struct container_start *s)
 	start_unref(s);
 }
 
-/* The next start below this number that was not looked at in this round.
- * Numbers fall along the list. */
+/* The next start to check in this round, with a number below `below`: numbers decrease along
+ * the list. */
 static struct container_start *next_polled(struct starts *all, uint64_t below)
 {
 	struct container_start *s;
@@ -541,7 +545,7 @@ static struct container_start *next_over(struct starts *all, int64_t now)
 	return NULL;
 }
 
-/* Lock held, released meanwhile.  Returns how long to sleep. */
+/* Check all starts once; returns how long to sleep.  Lock held, and released meanwhile. */
 static int64_t round_of(struct starts *all)
 {
 	int64_t now = clock_now_ns(), sleep = IDLE_NS;
@@ -592,12 +596,12 @@ int starts_open(const struct starts_of *of, struct starts **ret,
 		return error_nomem(err);
 	}
 	all->of = *of;
-	/* Other numbers than those of the process before, whose figures are
-	 * kept. */
+	/* Begin at the time, so that numbers differ from those of earlier processes, whose
+	 * figures are kept. */
 	all->last_number = (uint64_t)time(NULL) * 1000;
 	pthread_mutex_init(&all->lock, NULL);
 	cond_init(&all->changed);
-	/* At most STARTS_MAX begin in a window, so the queue bounds itself. */
+	/* At most STARTS_MAX starts are under way, which bounds the pool's queue. */
 	rc = wait_policy_parse(of->cfg->wait, &all->wait, err);
 	if (rc == 0)
 		rc = recording_policy_parse(of->cfg->record, &all->record, err);
@@ -644,7 +648,7 @@ void starts_close(struct starts *all)
 
 /* -------------------------------------------------------------------- state --- */
 
-/* Lock held: a use of the newest watched start of the image before number `last`, or NULL. */
+/* Take a use of the image's newest recorded start before number `last`, or NULL.  Lock held. */
 static struct container_start *
 next_watched(struct starts *all, const struct image *i, uint64_t last)
 {

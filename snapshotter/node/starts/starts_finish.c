@@ -14,21 +14,21 @@
 #include "snapshotter/node/starts/starts_priv.h"
 #include "snapshotter/node/traces/trace_lookup.h"
 
-#define NOTES_MAX 16 /* starts remembered of an image */
+#define NOTES_MAX 16 /* starts that starts.json keeps */
 #define NOTES_BYTES_MAX (1u << 20)
 #define MISSED_FILES_MAX 20
-/* Everything that a start's figures are made of. */
+/* All data from which a start's figures are made. */
 struct finish {
 	struct container_start *s;
 	struct image_index view;
 	uint32_t *touched, *missed; /* entries of the map */
 	size_t n_touched, n_missed;
-	/* By the prefetch, and that for the hot set: bits, or NULL. */
+	/* Blocks fetched by the prefetch, and those for the hot set: bits, or NULL. */
 	uint8_t *fetched, *fetched_hot;
 	struct prefetch_stats prefetch;
 	struct recorder_stats reads;
 	struct trace *trace;
-	/* stored bytes and blocks */
+	/* Sums of stored bytes and of blocks. */
 	uint64_t cached_bytes, missed_bytes;
 	uint64_t used_bytes, used_blocks, unused_bytes, unused_blocks;
 };
@@ -73,7 +73,7 @@ static int make_trace(struct finish *f, struct error *err)
 			      until + 1, &f->trace, err);
 }
 
-/* The traces that the stores have of this start, or NULL. */
+/* Ask the stores which traces they have of this start, or NULL. */
 static const struct recording_known *ask_known(const struct container_start *s,
 					       struct recording_known *ret)
 {
@@ -91,7 +91,7 @@ static const struct recording_known *ask_known(const struct container_start *s,
 	return ret;
 }
 
-/* Where the recording goes, once and for all. */
+/* Decide the final state of the recording. */
 static void decide_recording(struct finish *f)
 {
 	struct container_start *s = f->s;
@@ -170,11 +170,11 @@ static void count_blocks(struct finish *f)
 		    !(is_missed[i / 8] & 1u << i % 8))
 			f->cached_bytes += b.csize;
 	}
-	/* Blocks that the page cache had from before are read unseen, so only a
-	 * fresh mount tells mistakes. */
+	/* Blocks of the hot set that were not read count as mistakes only on a fresh mount:
+	 * otherwise the page cache may have answered reads unseen. */
 	if (f->s->sight != RECORDING_FRESH)
 		return;
-	/* Only what came on behalf of the hot set can be a mistake. */
+	/* Only blocks that were fetched for the hot set can be mistakes. */
 	for (k = 0; k < n; k++) {
 		if (!has_bit(f->fetched_hot, k))
 			continue;
@@ -232,7 +232,7 @@ static size_t merge_paths(struct missed_file *v, size_t n)
 	return m;
 }
 
-/* The files for which readers waited longest: those with most missing bytes. */
+/* The files with the most bytes that were missing when read, so that readers waited longest. */
 static json_t *missed_files(const struct finish *f)
 {
 	const struct trace *t = f->trace;
@@ -258,7 +258,7 @@ static json_t *missed_files(const struct finish *f)
 						       t->entries[k].len };
 	}
 	n = merge_paths(v, n);
-	/* A path that is no UTF-8 is left out: JSON cannot say it. */
+	/* Skip a path that is not UTF-8: JSON cannot contain it. */
 	for (k = 0; k < n && json_array_size(list) < MISSED_FILES_MAX; k++)
 		(void)json_array_append_new(list,
 					    json_pack("{s:s, s:I}", "path",
@@ -267,7 +267,7 @@ static json_t *missed_files(const struct finish *f)
 	return list;
 }
 
-/* By a trace of others, or by what the image itself says. */
+/* Was the hot set a prediction, by a trace of another workload or by a search of the image? */
 static bool was_predicted(const struct finish *f)
 {
 	return f->s->is_predicted ||
@@ -371,8 +371,8 @@ json_t *starts_explain(const struct image *i)
 	return list;
 }
 
-/* As text that starts_explain() reads: the oldest go when it is too long.  One
- * alone never is: MISSED_FILES_MAX names are the most of it. */
+/* Format the notes for starts.json: the oldest ones are dropped while the text is too long.  A
+ * single note fits, since MISSED_FILES_MAX names are most of it. */
 static char *dump_notes(json_t *list)
 {
 	char *text = json_dumps(list, JSON_INDENT(1));
@@ -414,7 +414,7 @@ int starts_note(struct image *i, json_t *figures, struct error *err)
 	return rc;
 }
 
-/* ---------------------------------------------------------------- together --- */
+/* -------------------------------------------------- --- sums of all starts --- */
 
 static void add_stats(const struct finish *f)
 {
@@ -436,7 +436,7 @@ static void add_stats(const struct finish *f)
 	pthread_mutex_unlock(&s->all->lock);
 }
 
-/* ------------------------------------------------------------------------ end --- */
+/* --------------------------------------------------------- --- the whole work --- */
 
 static int gather_figures(struct finish *f, struct error *err)
 {
@@ -456,7 +456,7 @@ static int gather_figures(struct finish *f, struct error *err)
 		rc = make_trace(f, err);
 	if (rc < 0)
 		return rc;
-	/* Without a prefetch there is none. */
+	/* Without a prefetch these fail and leave NULL. */
 	(void)!node_prefetch_fetched(s->image, false, &f->fetched, NULL);
 	(void)!node_prefetch_fetched(s->image, true, &f->fetched_hot, NULL);
 	count_blocks(f);

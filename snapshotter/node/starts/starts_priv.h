@@ -15,44 +15,53 @@
 #include "snapshotter/node/starts/starts.h"
 
 struct container_start {
-	struct container_start *next; /* the table: numbers fall */
-	unsigned int refs;            /* the lock */
+	/* next in the table, whose numbers decrease */
+	struct container_start *next;
+	unsigned int refs; /* under the lock */
 	struct starts *all;
 	uint64_t number;
 	char *user;
 	char *workload; /* the key that the trace was looked up by */
-	char *bundle;   /* the lock; where what it runs and whose it is will
-	                   * be, until it was read; or NULL */
-	struct start_owner owner; /* the lock; "" until then */
-	char *container;          /* id; NULL */
-	char *ready_file;         /* NULL: none */
-	int ready_root;           /* folder, or -1 */
-	struct image *image;      /* a use */
+	/* OCI bundle's folder, until it was read; or NULL; under the lock */
+	char *bundle;
+	/* read from the bundle; "" before; under the lock */
+	struct start_owner owner;
+	char *container; /* its id; NULL: not known */
+	/* file whose existence shows readiness; NULL: none */
+	char *ready_file;
+	/* folder that ready_file is relative to; -1: none */
+	int ready_root;
+	struct image *image; /* a use */
 
-	int64_t begun_at;           /* seconds since 1970 */
-	int64_t begun_ns, watch_ns; /* monotonic; watch: behind the wait */
+	int64_t begun_at; /* seconds since 1970 */
+	/* monotonic; watch: after the wait for the prefetch */
+	int64_t begun_ns, watch_ns;
 	int64_t until_ns, end_ns;
-	/* The lock.  What is over lets go of its device, then leaves the table. */
+	/* Under the lock.  A start that is over lets go of its device first, then leaves the
+	 * table. */
 	enum start_end end;
 	struct start_reply reply;
-	bool is_predicted; /* what is prefetched for it */
+	bool is_predicted; /* the prefetched hot set is a prediction */
 	enum recording_sight sight;
-	enum recording_state recording; /* of its end alone, once it is over */
-	enum start_words words;         /* the lock */
-	int64_t mixed_ns; /* the lock; since when another workload started on
-	                   * this device, too; 0: none */
+	/* changed only by the thread that finishes the start */
+	enum recording_state recording;
+	enum start_words words; /* under the lock */
+	/* since when another workload uses the device too; 0: none does; under the lock */
+	int64_t mixed_ns;
 
-	struct device *device; /* NULL: not watched, or let go */
+	/* NULL: its reads are not recorded, or it was let go */
+	struct device *device;
 	struct recorder *recorder;
-	uint64_t watched_bytes; /* its share of starts.watched_bytes */
+	/* bytes counted in starts.watched_bytes for it */
+	uint64_t watched_bytes;
 	struct device_stats device_before, device_after;
 	struct prefetch_stats prefetch_before;
-	/* The preparation that this start waited for before it began; end_ns 0:
-	 * none. */
+	/* The preparation that this start waited for; end_ns 0: none. */
 	struct image_asked asked;
 	struct image_swarm_bytes swarm_before;
 	struct back_off_sums back_offs_before;
-	bool is_said; /* that it begins: its watcher's, then its end's */
+	/* the event of its begin was written; used by the watcher, then by the finishing thread */
+	bool is_said;
 	struct work work;
 };
 
@@ -61,9 +70,10 @@ struct starts {
 	struct wait_policy wait;        /* --wait */
 	struct recording_policy record; /* --record */
 	struct start_events *events;
-	struct start_reports *reports;  /* NULL: nobody is told */
-	struct pool *pool;              /* finishes starts */
-	_Atomic uint64_t watched_bytes; /* of the devices of all recorders */
+	struct start_reports *reports; /* NULL: nothing is reported */
+	struct pool *pool;             /* finishes starts */
+	/* sum of the device sizes of all recorders */
+	_Atomic uint64_t watched_bytes;
 	struct periodic *watcher;
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t changed;
@@ -79,25 +89,26 @@ void container_start_free(struct container_start *s);
 /* Make trace and figures of a start that ended, and free it. */
 void container_start_finish(struct container_start *s);
 
-/* starts_stages.c: how long requests to its registry have waited until now. */
+/* starts_stages.c: how long requests to the start's registry have waited so far. */
 void container_start_back_offs(const struct container_start *s,
 			       struct back_off_sums *ret);
-/* Say that it begins, as soon as its owner is known; once. */
+/* Write the events of the start's begin, as soon as its owner is known; once. */
 void container_start_say_begin(struct container_start *s,
 			       const struct start_owner *owner);
-/* The rest, when it is over; also the begin, if that was not said. */
+/* Write the remaining events when the start is over; also those of the begin, if missing. */
 void container_start_say_end(struct container_start *s,
 			     const struct prefetch_stats *prefetch,
 			     size_t n_missed);
 
-/* Its name, the caller's, or NULL; and whose it is, if that was not read yet. */
+/* The image's name, which the caller frees, or NULL.  _read_owner() reads the start's owner, if
+ * that was not done yet. */
 char *container_start_image_name(const struct container_start *s);
 void container_start_read_owner(struct container_start *s);
 
-/* starts_report.c: tell the service of it; `figures` are those of `image explain`. */
+/* starts_report.c: report the start to the service; `figures` are those of `image explain`. */
 void container_start_report(struct container_start *s, const json_t *figures);
 
-/* ready.c: is the start's file there? */
+/* ready.c: does the start's ready file exist? */
 bool container_start_has_ready_file(const struct container_start *s);
 /* ready.c: is the process in this start's container? */
 bool container_start_has_process(const struct container_start *s,

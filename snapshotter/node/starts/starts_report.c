@@ -21,7 +21,7 @@ static json_t *givers_json(const struct image_flow *f)
 	return list;
 }
 
-/* Without peers all came from the registry. */
+/* The bytes from the registry; without peers those are all fetched bytes. */
 static uint64_t origin_bytes(const json_t *figures)
 {
 	static const char *const parts[] = { "demand", "hot", "cold" };
@@ -51,8 +51,8 @@ static json_t *report_json(const struct container_start *s, json_t *figures,
 			 "peers", givers_json(f), "start", figures);
 }
 
-/* As text that the service takes: files, then peers, of which the least is told last, are
- * left out when it is too long. */
+/* Format the report.  If it is too long for the service, files are left out, then the peers
+ * that sent least. */
 static char *report_text(json_t *report)
 {
 	json_t *lists[] = {
@@ -80,7 +80,8 @@ void container_start_report(struct container_start *s, const json_t *figures)
 	AUTO_JSON *report = NULL;
 	struct image_flow flow;
 
-	/* The service's page of images is one of repositories of registries. */
+	/* The service shows images by their registry's repository, which an environment does
+	 * not have. */
 	if (!s->all->reports || image_is_environment(s->image))
 		return;
 	if (!s->owner.job[0])

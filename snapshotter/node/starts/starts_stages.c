@@ -9,7 +9,8 @@
 #include "snapshotter/node/images/outages.h"
 #include "snapshotter/node/starts/starts_priv.h"
 
-/* "HOST/REPOSITORY:TAG", or with the manifest's digest; the caller's, or NULL. */
+/* The image's name "HOST/REPOSITORY:TAG", or with the manifest's digest; the caller frees it;
+ * or NULL. */
 char *container_start_image_name(const struct container_start *s)
 {
 	struct image *i = s->image;
@@ -71,8 +72,7 @@ static uint64_t more_ms(int64_t after_ns, int64_t before_ns)
 		       : 0;
 }
 
-/* Add the waits for the registry's host: whichever of its requests waited, this
- * start waited with them. */
+/* Add the waits of all requests to the image's registry to a stage: the start waited with them. */
 static void add_back_offs(const struct container_start *s, uint64_t *facts)
 {
 	struct back_off_sums now;
@@ -106,14 +106,14 @@ static void hot_stage(const struct container_start *s,
 	ret->hot.begin_ns = from;
 	ret->hot.end_ns = clamp_time(p->hot_at_ns ? p->hot_at_ns : s->end_ns,
 				     from, s->end_ns);
-	/* Bytes that were there when the start began, without those that came
+	/* Hot bytes that were on the node when the start began, without those that were fetched
 	 * since `before`. */
 	ret->hot.facts[STAGE_FACT_CACHE_BYTES] =
 		count_more(s->prefetch_before.hot_have_bytes,
 			   count_more(s->prefetch_before.hot_fetched_bytes,
 				      before));
 	add_back_offs(s, ret->hot.facts);
-	/* With peers it is not known for which stage a block came. */
+	/* With peers it is not known for which stage a block was fetched. */
 	if (!s->all->of.peers)
 		ret->hot.facts[STAGE_FACT_ORIGIN_BYTES] = fetched;
 }
@@ -144,8 +144,7 @@ static void start_stage(const struct container_start *s, size_t n_missed,
 	facts[STAGE_FACT_ORIGIN_BYTES] = count_more(now.origin, before->origin);
 }
 
-/* Read the owner of a start that was over before the watching thread had read
- * it. */
+/* Read the owner of a start that ended before the watching thread had read it. */
 void container_start_read_owner(struct container_start *s)
 {
 	struct bundle b = { .key = NULL };

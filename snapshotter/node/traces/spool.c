@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files are NUMBER.NOTE; the number grows, so that names sort by age. */
+/* A file is NUMBER.NOTE; the number counts up, so names sort by age. */
 #include "snapshotter/node/traces/spool.h"
 
 #include <dirent.h>
@@ -29,7 +29,7 @@ struct spooled {
 	char note[NOTE_MAX + 1];
 };
 
-/* False for what is no file of ours. */
+/* False: the file is not one of the spool. */
 static bool parse_name(const char *name, struct spooled *ret)
 {
 	char hex[17] = "", again[40];
@@ -52,7 +52,7 @@ static char *path_of(const struct spool *s, const struct spooled *e)
 		       : path;
 }
 
-/* The oldest behind `after`, and how many files there are.  Lock held. */
+/* The oldest file after `after`, and the number of files.  Lock held. */
 static bool oldest_file(struct spool *s, uint64_t after, struct spooled *ret,
 			size_t *ret_n, uint64_t *ret_last)
 {
@@ -78,7 +78,7 @@ static bool oldest_file(struct spool *s, uint64_t after, struct spooled *ret,
 	return found;
 }
 
-/* A crash in the middle of fs_replace_file() leaves NUMBER.NOTE.XXXXXX. */
+/* Is it a NUMBER.NOTE.XXXXXX that a crash in fs_replace_file() left? */
 static bool is_leftover(const char *name)
 {
 	const char *dot = strrchr(name, '.');
@@ -213,17 +213,17 @@ static bool is_final(int rc)
 	       rc == -ENOTSUP;
 }
 
-/* The store is there, and refuses this one for now. */
+/* Does the store work, but refuse this trace for now? */
 static bool is_refused(int rc)
 {
 	return rc == -EACCES || rc == -EPERM || rc == -ENOENT;
 }
 
-/* Failures so far, and their hosts. */
+/* The failures of this drain, and the hosts of the traces. */
 struct failures {
 	char hosts[SPOOL_FILES_MAX][REGISTRY_HOST_MAX];
 	size_t n;
-	int rc; /* the first */
+	int rc; /* of the first failure */
 	struct error why;
 };
 
@@ -246,7 +246,7 @@ static bool has_failed(const struct failures *f, const struct trace *t)
 	return false;
 }
 
-/* May those of other hosts go on? */
+/* After a failure, may traces for other hosts still be sent? */
 static bool note_host(struct failures *f, enum spool_target target, int rc,
 		      const struct trace *t)
 {
@@ -292,8 +292,8 @@ int spool_drain(struct spool *s, enum spool_target target,
 		if (!more)
 			return end_drain(f, err);
 		rc = load_trace(s, &e, &t, &why);
-		if (rc == -ENOENT || /* made room for another */
-		    (rc == 0 && has_failed(f, t)))
+		/* removed to make room for another trace */
+		if (rc == -ENOENT || (rc == 0 && has_failed(f, t)))
 			continue;
 		if (rc == 0)
 			rc = send(arg, t, e.note, &why);

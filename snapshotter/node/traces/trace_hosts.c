@@ -6,8 +6,8 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 
-/* Answers for so long, without a search that was given up, make a host known: who
- * wants to be taken for one has to behave that long for each of its names. */
+/* A host is known (trusted to answer) when it has answered for this long without a search that
+ * timed out.  A malicious registry would have to behave that long under each of its names. */
 #define PROOF_NS (600 * NS_PER_S)
 #define DOWN_NS (60 * NS_PER_S)
 
@@ -24,7 +24,7 @@ static struct trace_host *find_host(struct trace_hosts *h, const char *name)
 	return NULL;
 }
 
-/* Should `a` give way before `b`? */
+/* Is `a` to be replaced before `b`? */
 static bool goes_first(const struct trace_host *a, const struct trace_host *b,
 		       int64_t now)
 {
@@ -33,8 +33,8 @@ static bool goes_first(const struct trace_host *a, const struct trace_host *b,
 	return a->asked_ns < b->asked_ns;
 }
 
-/* A place for a host that is not remembered.  NULL: all have searches under way, or
- * are known while this one is not. */
+/* Find an entry for a host that is not in the table.  NULL: all entries have searches under
+ * way, or are known hosts while this one is not. */
 static struct trace_host *place_for(struct trace_hosts *h, const char *name,
 				    int64_t now)
 {
