@@ -70,9 +70,8 @@
 #define NODE_HOT_STREAMS 8u
 #define NODE_COLD_STREAMS 8u
 #define NODE_HOT_RANGE MIB
-#define NODE_HOT_GROWN \
 /* docs/decisions/0020: 71 requests instead of 88, and no slower */
-(4 * MIB)
+#define NODE_HOT_GROWN (4 * MIB)
 #define NODE_COLD_RANGE (4 * MIB)
 #define NODE_HOT_GAP (64 * KIB)
 

@@ -9,11 +9,10 @@
 #include "net/loop.h"
 #include "snapshotter/node/control/node.h"
 
-#define HOLDER_ENV \
 /* environment variable that --hold sets for bootseerd to the holder's own PID */
-"BOOTSEER_HELD"
+#define HOLDER_ENV "BOOTSEER_HELD"
 
-	struct holder_watch {
+struct holder_watch {
 	struct node *node; /* its `holder_gone` is set when the holder ends */
 	struct loop_watch watch;
 	int pidfd; /* -1: no holder, or it is gone */

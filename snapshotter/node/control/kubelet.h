@@ -13,7 +13,7 @@
  * another disk.  Reads its configuration. */
 unsigned int kubelet_wants_free(const char *root);
 
-/* What the kubelet keeps on a disk. */
+/* The kubelet's use of a disk. */
 struct kubelet_disk {
 	bool has_pods,
 		/* pods: nodefs; images: imagefs, or containerd's folder */

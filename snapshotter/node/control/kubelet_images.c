@@ -9,8 +9,8 @@
 #include "snapshotter/node/control/kubelet.h"
 
 #define CONFIG "/var/lib/kubelet/config.yaml"
-#define FLAGS /* kubeadm's flags win over the configuration */
-"/var/lib/kubelet/kubeadm-flags.env"
+/* kubeadm's flags win over the configuration */
+#define FLAGS "/var/lib/kubelet/kubeadm-flags.env"
 #define TEXT_MAX (1u << 20)
 /* the program's name as the kernel truncates it */
 #define PROGRAM "bootseer-snapsh"
@@ -20,9 +20,8 @@
 	"all is well if this node has logins of its own for private images, or " \
 	"no pod has any"
 
-	/* The path that `key` has in `text`, as unix:///PATH or PATH; NULL: there is none. */
-	static char *
-	find_endpoint(const char *text, const char *key)
+/* The path that `key` has in `text`, as unix:///PATH or PATH; NULL: there is none. */
+static char *find_endpoint(const char *text, const char *key)
 {
 	const char *at = text ? strstr(text, key) : NULL;
 	size_t len;

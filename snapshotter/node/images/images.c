@@ -469,7 +469,7 @@ static int save_state(struct image *i, struct error *err)
 
 	if (!path)
 		return error_nomem(err);
-	/* One writer at a time, so that the file ends with the latest state. */
+	/* Only one thread writes at a time, so that the file ends with the latest state. */
 	pthread_mutex_lock(&i->saving);
 	images_lock(i->all);
 	rc = image_state_format(&i->state, &text, err);

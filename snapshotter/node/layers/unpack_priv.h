@@ -26,7 +26,7 @@ struct unpack_place {
 		.path = BUF_INIT, .folder = -1 \
 	}
 
-/* What the lower layers show at one folder of the layer. */
+/* The lower layers' view of one folder of the layer. */
 struct layer_view {
 	struct buf path; /* of that folder, without symlinks */
 	int upper;       /* the folder in the layer itself; -1 if `n` is 0 */

@@ -12,11 +12,11 @@
 
 #include "common/digest.h"
 
-#define LAYER_PIECE /* bytes of a piece; the last one of a layer is shorter */
-(UINT32_C(1) << 20)
+/* bytes of a piece; the last one of a layer is shorter */
+#define LAYER_PIECE (UINT32_C(1) << 20)
 #define LAYER_SENDERS_MAX 254u /* nodes from which one layer is taken */
 
-	struct layer_file;
+struct layer_file;
 
 /* Make a layer without pieces; none can be kept before layer_file_begin(). */
 int layer_file_new(const struct digest *digest, uint64_t size,

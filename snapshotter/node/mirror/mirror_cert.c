@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One key and certificate for both sides: containerd trusts the server that has the key, and
+ * The key and certificate that both sides use: containerd trusts the server that has the key, and
  * the mirror trusts a client that can read it, which is root.
  */
 #include <errno.h>

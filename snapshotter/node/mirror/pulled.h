@@ -12,15 +12,14 @@
 #include "p2p/p2p.h"
 #include "snapshotter/node/mirror/layer_file.h"
 
-#define PULLED_LAYERS_MAX \
 /* containerd's limit; it pulls larger images from the registry itself */
-128u
+#define PULLED_LAYERS_MAX 128u
 #define LIARS_MAX 64u
 
-	/* Nodes that lately sent a wrong piece of a registry's layer.  A registry could blame any node
+/* Nodes that lately sent a wrong piece of a registry's layer.  A registry could frame any node
  * by sending it other bytes than us, so a node is distrusted for that registry alone.  Any
  * thread. */
-	struct liars {
+struct liars {
 	pthread_mutex_t lock; /* all below */
 	struct {
 		char host[256], node[256];

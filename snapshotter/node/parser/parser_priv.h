@@ -77,7 +77,7 @@ struct parser {
 int parser_open_bounded(const char *program, const struct parser_bounds *bounds,
 			struct parser **ret, struct error *err) MUST_CHECK;
 
-/* What a job's process does; it exits at the end. */
+/* The function that a job's process runs; it exits at the end. */
 typedef void parser_do_fn(const struct parser_job *job,
 			  const int fds[PARSER_N_FDS], uint64_t memory);
 

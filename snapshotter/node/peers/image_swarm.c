@@ -160,7 +160,7 @@ static int image_swarm_new(struct image_swarms *s, struct image *i,
 		return error_wrap(err, rc, "peers of image %.12s", i->hex);
 	}
 	images_lock(i->all);
-	/* One use for the caller, one for the image unless it was removed meanwhile. */
+	/* A use for the caller, and another for the image unless it was removed meanwhile. */
 	p->refs = 1 + !i->removed;
 	i->peer = i->removed ? NULL : p;
 	images_unlock(i->all);

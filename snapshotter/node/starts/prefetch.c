@@ -69,7 +69,7 @@ static struct pressure_facts facts_now(struct prefetches *all)
 	(void)pthread_mutex_lock(&all->lock);
 	facts = all->facts;
 	is_old = clock_now_ns() - all->looked_ns >= PRESSURE_EVERY_NS;
-	/* One thread reads the facts again; others take the older ones meanwhile. */
+	/* A single thread reads the facts again; others take the older ones meanwhile. */
 	if (is_old)
 		all->looked_ns = clock_now_ns();
 	(void)pthread_mutex_unlock(&all->lock);

@@ -60,8 +60,8 @@ int node_prefetch(struct prefetches *all, struct image *i,
 		  enum prefetch_event event, struct hot_list *hot,
 		  struct remote_call *call, struct error *err) MUST_CHECK;
 
-/* What trace_lookup_open() calls for a found trace: prefetch it, and search the image by `s`,
- * which is borrowed until trace_lookup_close(). */
+/* The callback of trace_lookup_open() for a found trace: prefetch it, and search the image by
+ * `s`, which is borrowed until trace_lookup_close(). */
 struct trace_user node_prefetch_trace_user(const struct node_config *cfg,
 					   struct closure_searches *s);
 

@@ -105,7 +105,7 @@ enum recording_state recording_end(enum recording_state s,
 /* Must the stores be asked which traces they have? */
 bool recording_has_to_ask(enum recording_state s);
 
-/* What the stores know of traces of this start. */
+/* The stores' knowledge of traces of this start. */
 struct recording_known {
 	/* they have a trace of this image and workload; else the rest is unset */
 	bool is_own;

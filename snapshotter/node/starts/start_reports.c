@@ -171,7 +171,7 @@ static void keep_all(struct start_reports *r)
 	}
 }
 
-/* One round of the sender.  It sends one report at most, so that closing does not wait for more. */
+/* A round of the sender sends one report at most, so that closing does not wait for more. */
 static int64_t send_reports(void *arg)
 {
 	struct start_reports *r = arg;
