@@ -10,15 +10,15 @@
 #include "common/fs.h"
 
 #define CHARGE_FILE "charge"
-#define CHARGE_MAX 4096 /* bytes of the file: "KIND MEMORY NAMESPACE" */
-#define ENV_MOST 32     /* volumes of kind env of one namespace */
+#define CHARGE_MAX 4096 /* bytes of the file, "KIND MEMORY NAMESPACE" */
+#define ENV_MOST 32     /* volumes of kind env that a namespace may have */
 
 struct charge_sum {
 	uint64_t memory;
 	size_t n; /* volumes */
 };
 
-/* The parts of the file's text, which is taken apart. */
+/* The parts of the file's text, which is cut up in place. */
 struct charge_parts {
 	const char *kind, *namespace;
 	uint64_t memory;
@@ -48,7 +48,7 @@ static int split_text(char *text, struct charge_parts *ret)
 		       : -EINVAL;
 }
 
-/* Volumes of a plugin that was older have no file. */
+/* Add the charge of volume `id`.  Volumes that an older plugin made have no file. */
 static void add_charge(const char *state, const char *id,
 		       const struct volume_charge *c, struct charge_sum *sum)
 {
@@ -60,11 +60,11 @@ static void add_charge(const char *state, const char *id,
 	    strcmp(p.namespace, c->namespace) != 0)
 		return;
 	sum->n++;
-	/* No file of ours says so much that this wraps. */
+	/* The sum cannot wrap: no file that we wrote has so much. */
 	sum->memory += p.memory;
 }
 
-/* The other volumes of the kind and the namespace. */
+/* Sum up the other volumes of the same kind and namespace. */
 static int sum_others(const char *state, const struct volume_charge *c,
 		      struct charge_sum *ret, struct error *err)
 {

@@ -22,11 +22,13 @@
 #define GROUP "bootseer"
 #define HIERARCHIES_MAX 24
 #define LOG_MAX 65536
-#define SHOWN 200          /* bytes of its last line in a message */
-#define KILL_ROUNDS 64     /* a process may start others while it is killed */
-#define KILL_MS 20000      /* for one to end; its writes may hang in a store */
-#define LIST_MAX 65536     /* of cgroup.procs */
-#define OOM_SCORE "-900\n" /* as bootseer-ckpt@.service has it */
+#define SHOWN 200 /* bytes of the log's last line in a message */
+/* rounds of killing, since a process may start others while it is killed */
+#define KILL_ROUNDS 64
+/* time for a process to end: its writes may hang in a store */
+#define KILL_MS 20000
+#define LIST_MAX 65536     /* bytes of cgroup.procs */
+#define OOM_SCORE "-900\n" /* as in bootseer-ckpt@.service */
 
 /* ---- control groups ---- */
 
@@ -54,7 +56,7 @@ static bool is_hierarchy(const struct mountinfo *m)
 	       strcmp(m->fstype, "cgroup2") == 0;
 }
 
-/* A hierarchy without the file bounds no memory. */
+/* Write to a file of the control group; a hierarchy without the file has no such limit. */
 static void write_file(const char *dir, const char *file, const char *text)
 {
 	AUTO_FREE char *path = fs_join(dir, file);
@@ -73,7 +75,7 @@ static void bound_memory(const char *dir, uint64_t memory)
 	write_file(dir, "memory.limit_in_bytes", text);
 }
 
-/* A hierarchy that is mounted for reading only, say, has no group of ours. */
+/* Make and open the group in a hierarchy; a hierarchy that is mounted read-only has none. */
 static int open_group(void *arg, const struct mountinfo *m, struct error *err)
 {
 	struct group_files *g = arg;
@@ -148,7 +150,7 @@ static int open_process(pid_t pid, const char *id)
 
 struct group_end {
 	const char *id;
-	size_t n_left; /* that were there in this round */
+	size_t n_left; /* processes found in this round */
 	bool is_stuck;
 };
 
@@ -217,8 +219,8 @@ struct helper_files {
 	int log, out;
 };
 
-/* A program that is waited for ends with the plugin that waits: else it would go on beside
- * what the next plugin begins, which knows nothing of it. */
+/* Have the program end when the plugin ends that waits for it: otherwise it would run beside a
+ * program of the next plugin, which does not know it. */
 static void end_with_parent(pid_t parent)
 {
 	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -226,7 +228,7 @@ static void end_with_parent(pid_t parent)
 		_exit(127);
 }
 
-/* In a child of a process with threads: system calls alone. */
+/* Run the program; in the forked child of a process with threads, so system calls only. */
 static void exec_helper(const struct helper_job *job,
 			const struct helper_files *f)
 {
@@ -235,7 +237,8 @@ static void exec_helper(const struct helper_job *job,
 	int fd;
 
 	for (size_t i = 0; i < f->group.n; i++)
-		/* Any controller's group is enough, and cpuset takes nobody. */
+		/* Ignore a failure: some hierarchies refuse processes (cpuset), and any of the
+		 * others is enough to find the group. */
 		(void)!write(f->group.fds[i], "0", 1);
 	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0)
@@ -278,7 +281,7 @@ static void close_files(struct helper_files *f)
 	fd_close(f->out);
 }
 
-/* "program: why" without the program. */
+/* Report the log's last line, without its prefix "program: ". */
 static int say_last(const struct helper_job *job, const char *what,
 		    struct error *err)
 {
@@ -339,7 +342,8 @@ static bool has_line(const char *log, const char *ready)
 	return at && (at == text.data || at[-1] == '\n');
 }
 
-/* Until its log has the line, or it ends: `life` is the other end of its standard output. */
+/* Wait until the program's log has the line, or the program ends: `life` is the other end of
+ * its standard output. */
 static int wait_ready(const struct helper_job *job, const char *ready, int life,
 		      int64_t timeout_ms, struct error *err)
 {
@@ -385,7 +389,8 @@ int helper_start(const struct helper_job *job, const char *ready,
 		return rc;
 	}
 	f.out = life[1];
-	/* Its parent ends at once, so that it is nobody's here to wait for. */
+	/* Fork twice: the intermediate process ends at once, so the program is no child of this
+	 * process and need not be reaped here. */
 	pid = fork();
 	if (pid == 0) {
 		pid = fork();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Programs that serve a volume: in a control group of their own, bootseer/ID, below the root
- * of each hierarchy.  They outlive this process, and the container that it runs in, whose
- * runtime ends what is in the container's group.
+ * Programs that serve a volume, each in a control group of its own, bootseer/ID, below the root
+ * of each hierarchy.  So they outlive this process and its container: a runtime kills only the
+ * container's own group.
  */
 #ifndef BOOTSEER_CSI_HELPER_H
 #define BOOTSEER_CSI_HELPER_H
@@ -12,7 +12,7 @@
 #include "common/error.h"
 
 struct helper_job {
-	const char *id;    /* of the volume: TARGET_ID_MAX */
+	const char *id;    /* volume id of TARGET_ID_MAX bytes */
 	char *const *argv; /* argv[0] is a path */
 	char *const *env;
 	uint64_t
@@ -21,16 +21,16 @@ struct helper_job {
 		log; /* file that gets what it says; its last line is the reason */
 };
 
-/* Run it to its end, or to this process's; what it leaves running stays.  -EIO: it failed, and
- * why; -ETIMEDOUT: it took longer, and all of the group was killed. */
+/* Run the program until it ends, or this process does; processes that it leaves running stay.
+ * -EIO: it failed, with the reason; -ETIMEDOUT: it took longer, and its whole group was killed. */
 int helper_run(const struct helper_job *job, int64_t timeout_ms,
 	       struct error *err) MUST_CHECK;
 
-/* Start it, and wait until it says a line that begins with `ready`. */
+/* Start the program, and wait until its output has a line that begins with `ready`. */
 int helper_start(const struct helper_job *job, const char *ready,
 		 int64_t timeout_ms, struct error *err) MUST_CHECK;
 
-/* Kill what is in the group, wait until it has ended, and remove the group. */
+/* Kill all processes of the group, wait until they have ended, and remove the group. */
 int helper_kill(const char *id, struct error *err) MUST_CHECK;
 
 #endif

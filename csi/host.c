@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The mount namespace last: /proc is that of this one. */
+/* Join the mount namespace last: /proc is needed to find the others. */
 static const struct {
 	const char *name;
 	int type;

@@ -15,11 +15,11 @@
 #define TOKEN "token"
 #define TOKEN_MAX 16384
 #define SECRET_MAX 2048
-#define LOGIN_ENTRIES_MAX 3 /* that add_login() adds */
+#define LOGIN_ENTRIES_MAX 3 /* entries that add_login() may add */
 
 /* ---- tokens ---- */
 
-/* The middle part of a JWT. */
+/* Read the claims, the middle part of a JWT. */
 static int read_claims(const char *token, json_t **ret)
 {
 	const char *dot = strchr(token, '.');
@@ -84,7 +84,8 @@ int login_check_token(const char *token, const char *audience,
 	return 0;
 }
 
-/* {"AUDIENCE": {"token": "..."}}: one of each in tokenRequests. */
+/* Write the token for `audience`.  The tokens are {"AUDIENCE": {"token": "..."}}, one for each
+ * entry in tokenRequests. */
 static int write_token(const char *path, const char *audience,
 		       const struct volume_request *r, struct error *err)
 {
@@ -107,7 +108,7 @@ static int write_token(const char *path, const char *audience,
 
 /* ---- secrets ---- */
 
-/* -EACCES: it is missing, or could not stand in a line of the file. */
+/* Find a secret's value.  -EACCES: it is missing, or cannot stand in one line of a file. */
 static int find_secret(const struct csi_publish *p, const char *key,
 		       bool is_needed, const char **ret, struct error *err)
 {
@@ -177,7 +178,8 @@ int login_write(const char *dir, const char *audience,
 
 /* ---- the environment ---- */
 
-/* Variables are passed on that say where things are on this node and give nobody a right. */
+/* Is the variable passed on?  Only those that say where things are on this node, and give no
+ * rights. */
 static bool is_passed_on(const char *entry)
 {
 	static const char *const names[] = {
@@ -216,7 +218,8 @@ static int add_entry(char **env, size_t *n, const char *name, const char *dir,
 	return 0;
 }
 
-/* A process that finds no login of its own is not to find the node's, either. */
+/* Add the variables of the login.  If the store needs none, the process must not find the
+ * node's own login instead. */
 static int add_login(const char *dir, const struct volume_grant *g, char **env,
 		     size_t *n)
 {
@@ -240,7 +243,7 @@ int login_env(const char *dir, const struct volume_grant *g, char ***ret,
 	char **env;
 	int rc;
 
-	/* A pod has seven variables of each Service of its namespace: any number. */
+	/* The environment may be large: seven variables for each Service of the pod's namespace. */
 	while (environ[n_own])
 		n_own++;
 	env = (char **)calloc(n_own + LOGIN_ENTRIES_MAX + 1, sizeof(*env));

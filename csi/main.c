@@ -21,8 +21,8 @@
 #include "snapshotter/client.h"
 
 #define EXIT_BAD_OPTIONS 2
-#define STOP_GRACE_NS (5 * NS_PER_S) /* for calls under way */
-#define NODE_NAME_MAX 192            /* bytes, as CSI has it */
+#define STOP_GRACE_NS (5 * NS_PER_S) /* time for calls under way */
+#define NODE_NAME_MAX 192            /* bytes, by the CSI specification */
 
 struct csi_config {
 	char *kubelet_dir, *state, *node, *node_name, *programs;
@@ -131,12 +131,12 @@ struct csi_daemon {
 	struct grpc_server
 		*registration; /* the same table; at another socket */
 	char *socket, *registration_first, *registration_socket;
-	int lock; /* of --state; -1: none */
+	int lock; /* descriptor that holds the lock on --state; -1: none */
 	struct daemon_signals signals;
 	struct loop_timer grace;
 };
 
-/* ---- the end ---- */
+/* --- end of the plugin */
 
 static void on_idle(void *arg)
 {
@@ -148,8 +148,8 @@ static void on_idle(void *arg)
 static void on_grace_over(struct loop_timer *t)
 {
 	(void)t;
-	/* The kubelet asks again for what it got no answer to, and each call may end
-	 * anywhere. */
+	/* End now: every call may be interrupted anywhere, and the kubelet repeats calls
+	 * without an answer. */
 	log_warning("main", "ending with calls under way");
 	_exit(EXIT_SUCCESS);
 }
@@ -161,7 +161,7 @@ static void on_signal(void *arg, int signo)
 
 	log_info("main", "ending: signal=%d", signo);
 	notify_send("STOPPING=1");
-	/* The kubelet forgets a plugin whose socket is gone. */
+	/* Removing the socket makes the kubelet forget this plugin. */
 	(void)unlink(d->registration_socket);
 	grpc_server_drain(d->registration);
 	grpc_server_drain(d->server);
@@ -191,8 +191,8 @@ static int make_paths(struct csi_daemon *d, const char *kubelet_dir,
 	return rc < 0 ? rc : fs_mkdir_p(registry, 0750, err);
 }
 
-/* The kubelet dials what appears in its folder at once, under the name that it appears by:
- * so it is listened on elsewhere, and moved there. */
+/* Register with the kubelet.  It connects to a socket as soon as it appears in its folder, so
+ * listen at another path first, and rename it into the folder. */
 static int register_plugin(struct csi_daemon *d, struct error *err)
 {
 	int rc =
@@ -206,7 +206,7 @@ static int register_plugin(struct csi_daemon *d, struct error *err)
 	return rc;
 }
 
-/* The lock keeps a second plugin from looking after the same volumes. */
+/* Lock --state, so that no second plugin manages the same volumes. */
 static int lock_state(struct csi_daemon *d, const char *state,
 		      struct error *err)
 {
@@ -298,7 +298,7 @@ static int serve_kubelet(const struct csi_config *cfg, struct error *err)
 	int rc;
 
 	umask(077);
-	/* Secrets of pods pass through its memory. */
+	/* Forbid core dumps: secrets of pods pass through the memory. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	rc = start_daemon(&d, cfg, err);
 	if (rc == 0) {
@@ -337,7 +337,7 @@ static int fill_defaults(struct csi_config *cfg, struct error *err)
 		cfg->node_name = strdup(text);
 	}
 	if (!cfg->programs) {
-		/* Installed in PREFIX/sbin; `bootseer` is in PREFIX/bin. */
+		/* This program is installed in PREFIX/sbin, `bootseer` in PREFIX/bin. */
 		n = readlink("/proc/self/exe", text, sizeof(text) - 1);
 		text[n > 0 ? n : 0] = '\0';
 		if (asprintf(&cfg->programs, "%s/../bin", dirname(text)) < 0)

@@ -6,7 +6,7 @@
 
 #include "csi.pb-c.h"
 
-/* csi.v1.NodeServiceCapability.RPC.Type, csi.v1.VolumeUsage.Unit */
+/* Values of csi.v1.NodeServiceCapability.RPC.Type and csi.v1.VolumeUsage.Unit. */
 #define CAN_GET_VOLUME_STATS 2
 #define CAN_VOLUME_CONDITION 4
 #define CAN_MOUNT_GROUP 6
@@ -163,7 +163,7 @@ int csi_registered_read(const uint8_t *data, size_t len, bool *ret_is,
 	return *ret_why ? 0 : error_nomem(err);
 }
 
-/* ---- answers ---- */
+/* --- replies */
 
 static int append_message(const ProtobufCMessage *m, struct buf *ret,
 			  struct error *err)
@@ -251,7 +251,7 @@ int csi_registration_write(const char *name, const char *endpoint,
 			   struct buf *ret, struct error *err)
 {
 	Csi__RegistrationInfo m;
-	/* The kubelet takes a driver that knows CSI 1.x, by this word. */
+	/* The kubelet accepts a driver with this version as one for CSI 1.x. */
 	static char version[] = "1.0.0";
 	char *versions[] = { version };
 

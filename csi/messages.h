@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Messages of CSI and of the kubelet's registration: csi.proto.  No I/O. */
+/* Encodes and decodes messages of CSI and of the kubelet's registration: csi.proto.  No I/O. */
 #ifndef BOOTSEER_CSI_MESSAGES_H
 #define BOOTSEER_CSI_MESSAGES_H
 
@@ -11,10 +11,11 @@
 #include "common/error.h"
 
 #define CSI_PAIRS_MAX 64    /* attributes of a volume, entries of a secret */
-#define CSI_VALUE_MAX 65536 /* bytes of one of them; tokens are the longest */
-#define CSI_MOUNT_FLAGS_MAX 4096 /* bytes of all, as CSI has it */
+#define CSI_VALUE_MAX 65536 /* bytes of a value; tokens are the longest */
+/* bytes of all flags together, by the CSI specification */
+#define CSI_MOUNT_FLAGS_MAX 4096
 
-/* csi.v1.VolumeCapability.AccessMode.Mode */
+/* Values of csi.v1.VolumeCapability.AccessMode.Mode. */
 enum csi_access {
 	CSI_ACCESS_UNKNOWN = 0,
 	CSI_ACCESS_NODE_WRITER = 1,
@@ -30,11 +31,12 @@ struct csi_pair {
 	const char *key, *value;
 };
 
-/* NodePublishVolume; the texts are borrowed from `message`. */
+/* A NodePublishVolume request; the texts are borrowed from `message`. */
 struct csi_publish {
 	void *message;
 	const char *volume_id, *target_path;
-	const char *fs_type, *group; /* "" when they are not said */
+	/* "" when the request does not have them */
+	const char *fs_type, *group;
 	char **mount_flags;
 	size_t n_mount_flags;
 	enum csi_access access;
@@ -43,18 +45,19 @@ struct csi_publish {
 	size_t n_attributes, n_secrets;
 };
 
-/* -EINVAL: it is no such message, or lacks what CSI wants, or has more than is bounded. */
+/* Decode a request.  -EINVAL: it is invalid, lacks what CSI requires, or exceeds a limit. */
 int csi_publish_read(const uint8_t *data, size_t len, struct csi_publish *ret,
 		     struct error *err) MUST_CHECK;
-/* Wipes the secrets, too. */
+/* Free the request, and wipe its secrets. */
 void csi_publish_fini(struct csi_publish *p);
 
-/* NodeUnpublishVolume, and NodeGetVolumeStats, which differ in nothing that is read here:
- * the path is the caller's. */
+/* Get the path of a NodeUnpublishVolume or (`is_stats`) NodeGetVolumeStats request; the caller
+ * frees it. */
 int csi_path_read(const uint8_t *data, size_t len, bool is_stats, char **ret,
 		  struct error *err) MUST_CHECK;
 
-/* NotifyRegistrationStatus: true and "", or why the kubelet refused, the caller's. */
+/* Decode NotifyRegistrationStatus: *ret_is true with "", or false with the kubelet's reason,
+ * which the caller frees. */
 int csi_registered_read(const uint8_t *data, size_t len, bool *ret_is,
 			char **ret_why, struct error *err) MUST_CHECK;
 
@@ -69,7 +72,8 @@ int csi_plugin_info_write(const char *name, struct buf *ret,
 int csi_node_info_write(const char *node, struct buf *ret,
 			struct error *err) MUST_CHECK;
 int csi_capabilities_write(struct buf *ret, struct error *err) MUST_CHECK;
-/* `why` it does not work, or NULL; then `bytes` and `files` are not known. */
+/* `why`: the reason that the volume does not work, or NULL; with a reason `bytes` and `files`
+ * are not known. */
 int csi_stats_write(const struct csi_usage *bytes,
 		    const struct csi_usage *files, const char *why,
 		    struct buf *ret, struct error *err) MUST_CHECK;

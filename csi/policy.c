@@ -8,9 +8,10 @@
 #include "common/text.h"
 
 #define ID_MAX UINT32_C(4294967294)
-#define MEMORY_MIN (64 * MIB) /* of bootseer-ckpt */
+#define MEMORY_MIN (64 * MIB) /* least memory of bootseer-ckpt */
 #define MEMORY_DEFAULT (512 * MIB)
-#define TOTAL_DEFAULT 4 /* times `memory`, for all volumes of a namespace */
+/* a namespace's volumes may have this many times `memory` together */
+#define TOTAL_DEFAULT 4
 #define SIZE_MOST (UINT64_C(1) << 60)
 #define RULE_MAX 4096
 
@@ -19,14 +20,14 @@ struct id_range {
 };
 
 struct volume_rule {
-	char *text; /* taken apart; owns the texts below */
+	char *text; /* the rule, cut up in place; owns the texts below */
 	const char *namespace, *what, *role; /* namespace "*": any */
-	const char *cache;                   /* a folder; NULL: none */
+	const char *cache;                   /* folder of a cache; NULL: none */
 	enum volume_kind kind;
 	enum volume_login login;
 	bool has_kind, has_login, may_write;
 	uint64_t memory, total; /* total 0: TOTAL_DEFAULT times the memory */
-	uint64_t cache_size;    /* 0: as bootseer-ckpt has it */
+	uint64_t cache_size;    /* 0: the default of bootseer-ckpt */
 	struct id_range uid, gid;
 };
 
@@ -66,7 +67,7 @@ static int take_login(struct volume_rule *r, const char *value)
 	return 0;
 }
 
-/* Sums of what is taken here do not wrap. */
+/* Parse a size within limits, so that sums of sizes do not wrap. */
 static int take_size(const char *value, uint64_t *ret)
 {
 	return volume_size_parse(value, ret) < 0 || *ret < MEMORY_MIN ||
@@ -242,8 +243,8 @@ void volume_policy_free(struct volume_policy *p)
 
 /* ---- decisions ---- */
 
-/* The repository is what stands before the tag or digest; a tag's colon is behind the last
- * slash. */
+/* Does the image lie below the prefix?  Its repository is the part before the tag or digest; a
+ * colon after the last slash begins a tag. */
 static bool holds_image(const char *prefix, const char *image)
 {
 	char name[512 + 1];
@@ -258,12 +259,12 @@ static bool holds_image(const char *prefix, const char *image)
 	colon = slash ? strchr(slash, ':') : NULL;
 	if (colon)
 		name[colon - name] = '\0';
-	/* A registry might take "team/../other" for another's repository. */
+	/* Refuse "team/../other", which a registry might take for another repository. */
 	return slash && text_is_repo_prefix(name, strlen(name)) &&
 	       !strstr(name, "/.") && text_path_holds(prefix, name);
 }
 
-/* Folders below a store are plain names: nothing that is decoded, an option, or a way up. */
+/* Is each folder below a store a plain name: no escape sequence, no option, no ".."? */
 static bool is_plain_folder(const char *path)
 {
 	for (const char *at = path; at; at = strchr(at + 1, '/')) {
@@ -280,8 +281,9 @@ static bool is_plain_folder(const char *path)
 	return true;
 }
 
-/* Returns the part behind the rule's URL, "" or "/folder"; NULL: it is no store of the rule.
- * A folder of a file system is granted whole only, because names below it may be links. */
+/* The part of `store` after the rule's URL, "" or "/folder"; NULL: the rule is not for this
+ * store. A folder on a file system is only granted as a whole, because names below it may be
+ * links. */
 static const char *folder_below(const struct volume_rule *r, const char *store)
 {
 	size_t len = strcspn(r->what, "?");
@@ -382,7 +384,7 @@ int volume_policy_decide(const struct volume_policy *p,
 		if (rc == 0 || rc == -ENOMEM)
 			return rc;
 	}
-	/* Said by the last rule that is about it. */
+	/* Return the failure of the last rule that is about this request. */
 	if (rc < 0)
 		return rc;
 	return error_set(err, EACCES,

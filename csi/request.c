@@ -15,7 +15,7 @@
 #define STORE_MAX 1024
 #define WORKLOAD_MAX 255
 #define NAME_MAX_K8S 253
-#define SHOWN 80 /* bytes of a stranger's text in a message */
+#define SHOWN 80 /* bytes of an untrusted text in a message */
 
 static const char *const kind_names[] = {
 	[VOLUME_KIND_IMAGE] = "image",
@@ -70,7 +70,7 @@ int volume_size_parse(const char *text, uint64_t *ret)
 
 /* ---- attributes ---- */
 
-/* Bits of kinds that have the attribute. */
+/* Bits for the kinds of volumes that have an attribute. */
 #define OF(kind) (1u << (kind))
 #define OF_ALL \
 	(OF(VOLUME_KIND_IMAGE) | OF(VOLUME_KIND_ENV) | OF(VOLUME_KIND_CKPT))
@@ -155,7 +155,7 @@ static const struct volume_attribute *find_attribute(const char *key)
 	return NULL;
 }
 
-/* A stranger's text in a message: printable, and cut. */
+/* An untrusted text for a message: printable and shortened. */
 struct shown {
 	char text[SHOWN + 1];
 };
@@ -170,7 +170,7 @@ static struct shown show_text(const char *text)
 	return s;
 }
 
-/* The kubelet says these, over whatever the pod has of the same names. */
+/* Take an attribute that the kubelet sets; it replaces one of the same name that the pod sets. */
 static void take_pod(struct volume_request *r, const char *key,
 		     const char *value)
 {
@@ -270,7 +270,7 @@ static int take_attributes(const struct csi_publish *p,
 
 /* ---- the capability ---- */
 
-/* As the kubelet has it: in quotes, as it may have commas. */
+/* Read an SELinux context, which the kubelet puts in quotes since it may contain commas. */
 static int take_context(struct volume_request *r, const char *value,
 			struct error *err)
 {
@@ -340,7 +340,7 @@ static int take_capability(const struct csi_publish *p,
 	    p->access > CSI_ACCESS_NODE_WRITERS)
 		return error_set(err, EINVAL, "access mode %d is not known",
 				 (int)p->access);
-	/* Nobody can say an access mode of an ephemeral volume. */
+	/* An ephemeral volume has no access mode, so it is not checked there. */
 	if (r->kind == VOLUME_KIND_IMAGE && !r->is_ephemeral && may_write(p))
 		return error_set(err, EINVAL,
 				 "an image cannot be written: accessModes "
@@ -373,7 +373,7 @@ int volume_request_read(const struct csi_publish *p, struct volume_request *ret,
 	rc = take_attributes(p, ret, err);
 	if (rc < 0)
 		return rc;
-	/* Without these a pod could say itself which namespace it is of. */
+	/* Without these the pod itself could claim any namespace. */
 	if (!ret->namespace || !*ret->namespace || !ret->pod_uid ||
 	    !text_is_word(ret->namespace, NAME_MAX_K8S))
 		return error_set(err, EINVAL,

@@ -9,7 +9,7 @@
 #include "common/text.h"
 #include "net/pool.h"
 
-/* A node starts its pods at once, and each may wait for a store. */
+/* Threads for calls: a node starts many pods at once, and each may wait for a store. */
 #define THREADS 128
 #define QUEUE_MAX 1024
 #define SWEEP_NS (600 * NS_PER_S)
@@ -30,7 +30,7 @@ struct csi_call {
 	struct grpc_call *call;
 	const char *name;
 	int (*run)(struct csi_call *c);
-	const uint8_t *data; /* the message */
+	const uint8_t *data; /* the request's message */
 	size_t len;
 	int64_t deadline_ns; /* 0: none */
 	struct buf reply;
@@ -38,14 +38,14 @@ struct csi_call {
 	int rc;
 };
 
-/* ---- what is answered, on a pool thread ---- */
+/* --- methods, on a pool thread */
 
 static int run_plugin_info(struct csi_call *c)
 {
 	return csi_plugin_info_write(CSI_DRIVER, &c->reply, &c->err);
 }
 
-/* An empty message: no controller, and ready. */
+/* Answer with an empty message, which means: no controller service, and ready. */
 static int run_nothing(struct csi_call *c)
 {
 	(void)c;
@@ -124,7 +124,7 @@ static int run_registered(struct csi_call *c)
 	return 0;
 }
 
-/* ---- calls, on the loop ---- */
+/* --- calls, on the loop thread */
 
 static void leave_call(struct csi_service *s)
 {
@@ -141,7 +141,8 @@ static void on_call(struct work *w)
 	struct csi_call *c = container_of(w, struct csi_call, work);
 
 	c->data = grpc_call_request(c->call, &c->len);
-	/* The kubelet may have asked for the reverse by now. */
+	/* Do not run a call after its deadline: the kubelet may have asked for the opposite
+	 * meanwhile. */
 	if (c->deadline_ns && clock_now_ns() >= c->deadline_ns)
 		c->rc = error_set(&c->err, ETIMEDOUT,
 				  "it waited for a thread until the kubelet "
@@ -237,7 +238,7 @@ const struct grpc_method *csi_service_methods(void)
 	return methods;
 }
 
-/* ---- sweeping ---- */
+/* --- removing abandoned volumes */
 
 static void on_sweep(struct work *w)
 {

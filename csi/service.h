@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The gRPC services that the kubelet calls: csi.v1.Identity, csi.v1.Node, and the
- * registration, on the same table of methods. */
+/* The gRPC services that the kubelet calls: csi.v1.Identity, csi.v1.Node and the registration,
+ * in one table of methods. */
 #ifndef BOOTSEER_CSI_SERVICE_H
 #define BOOTSEER_CSI_SERVICE_H
 
@@ -11,19 +11,20 @@
 
 struct csi_service;
 
-/* All borrowed. */
+/* All members are borrowed. */
 struct csi_service_config {
 	struct loop *loop;
 	struct volumes *volumes;
 	const char *node_name;
-	const char *endpoint; /* the socket of csi.v1, for the kubelet */
+	/* path of the csi.v1 socket, which the kubelet is told */
+	const char *endpoint;
 };
 
 int csi_service_new(const struct csi_service_config *cfg,
 		    struct csi_service **ret, struct error *err) MUST_CHECK;
-/* Ends its threads: what is under way is waited for.  Before loop_free(). */
+/* End the threads; waits for calls under way.  Call it before loop_free(). */
 void csi_service_stop(struct csi_service *s);
-/* After loop_free(). */
+/* Free the service; call it after loop_free(). */
 void csi_service_free(struct csi_service *s);
 
 const struct grpc_method *csi_service_methods(void);

@@ -11,7 +11,7 @@
 #include "common/fs.h"
 
 #define VOLUMES "volumes/kubernetes.io~csi"
-#define LAYERS_MAX 64 /* mounts one over the other */
+#define LAYERS_MAX 64 /* mounts on top of each other */
 #define NAME_PART_MAX 253
 
 static bool is_name(const char *s, size_t len, const char *more)
@@ -26,7 +26,7 @@ static bool is_name(const char *s, size_t len, const char *more)
 	return true;
 }
 
-/* Step over `text` at *p; false: it is not there. */
+/* Advance *p over `text`; false: it is not there. */
 static bool skip_text(const char **p, const char *text)
 {
 	size_t len = strlen(text);
@@ -137,15 +137,15 @@ void target_close(struct target *t)
 	t->parent = -1;
 }
 
-/* The root of what is on top there, or the folder.  Asks no file system, which may be one
- * that nobody serves any more. */
+/* Open the root of the topmost mount there, or the folder.  Sends no request to the file
+ * system, whose server may be dead. */
 static int open_top(const struct target *t)
 {
 	return fs_openat2(t->parent, "mount", O_PATH | O_DIRECTORY | O_NOFOLLOW,
 			  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
-/* 1: it is the root of a mount. */
+/* Is it the root of a mount?  1: yes. */
 static int is_mount_root(int fd, const struct target *t, struct error *err)
 {
 	struct statx sx;
@@ -209,8 +209,8 @@ static int attach_tree(const struct target *t, int tree, struct error *err)
 	return 0;
 }
 
-/* A copy of the mount at `source`.  The folder below it, when the mount has just gone, would
- * be the node's own. */
+/* Clone the mount at `source`.  Fails if nothing is mounted there any more: the clone would
+ * show a folder of the node. */
 static int clone_mount(const struct target *t, const char *source,
 		       struct error *err)
 {
@@ -242,7 +242,7 @@ int target_mount(const struct target *t, const char *source,
 
 	if (tree < 0)
 		return tree;
-	/* Another time setting is only taken when the old one is cleared. */
+	/* The kernel takes a new atime setting only if the old one is cleared. */
 	if (attributes & MOUNT_ATTR_NOATIME)
 		attr.attr_clr = MOUNT_ATTR__ATIME;
 	if (mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
@@ -267,8 +267,9 @@ int target_unmount(const struct target *t, struct error *err)
 	struct target_path path = target_path(t);
 	int rc = target_is_mounted(t, err);
 
-	/* The pod's containers are gone when the kubelet asks; who still looks at it from
-	 * the node keeps a mount without a name, and no pod from its end. */
+	/* Detach the mount: the pod's containers have ended when the kubelet calls.  A process
+	 * of the node that still uses it keeps a nameless mount, and does not delay the pod's
+	 * end. */
 	for (int i = 0; rc == 1 && i < LAYERS_MAX; i++) {
 		if (umount2(path.text, UMOUNT_NOFOLLOW | MNT_DETACH) < 0)
 			return error_errno(err, errno, "unmount volume %s",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The place where the kubelet wants a volume: a folder `mount` in the pod's own folder,
- * reached without any link, and mounted on and unmounted by descriptor.
+ * The target path of a volume: a folder `mount` in the pod's own folder, opened without
+ * following links, and mounted and unmounted by descriptor.
  */
 #ifndef BOOTSEER_CSI_TARGET_H
 #define BOOTSEER_CSI_TARGET_H
@@ -12,43 +12,45 @@
 #include "common/digest.h"
 #include "common/error.h"
 
-#define TARGET_ID_MAX 17 /* bytes, NUL included */
+#define TARGET_ID_MAX 17 /* bytes of an id, with NUL */
 #define TARGET_NAME_MAX 512
 
 struct target {
-	int parent;                 /* of `mount`; -1: it is not there */
-	char uid[64];               /* of the pod */
+	/* descriptor of the folder that has `mount`; -1: it does not exist */
+	int parent;
+	char uid[64];               /* the pod's UID */
 	char name[TARGET_NAME_MAX]; /* "UID/VOLUME" */
-	char id[TARGET_ID_MAX];     /* a short name made of that */
+	char id[TARGET_ID_MAX];     /* short name, derived from `name` */
 };
 
 /*
- * Take KUBELET/pods/UID/volumes/kubernetes.io~csi/VOLUME/mount apart and open the folder
- * above `mount`.  -EINVAL: it is another path, or a link is in it; -ENOENT with *ret
- * filled: the folder is not there (any more).
+ * Parse KUBELET/pods/UID/volumes/kubernetes.io~csi/VOLUME/mount and open the folder above
+ * `mount`.  -EINVAL: it is another path, or has a link in it; -ENOENT with *ret filled: the
+ * folder does not exist (any more).
  */
 int target_open(const char *kubelet_dir, const char *path, struct target *ret,
 		struct error *err) MUST_CHECK;
-/* The same of "UID/VOLUME". */
+/* Open the target with the name "UID/VOLUME", as target_open(). */
 int target_open_name(const char *kubelet_dir, const char *name,
 		     struct target *ret, struct error *err) MUST_CHECK;
 void target_close(struct target *t);
 
-/* 1: something is mounted there, 0, or -errno. */
+/* Is something mounted at the target?  1, 0, or -errno. */
 int target_is_mounted(const struct target *t, struct error *err) MUST_CHECK;
 
-/* 1: what is mounted there is of the file system of `source`, 0, or -errno. */
+/* Does the target show the file system of `source`?  1, 0, or -errno. */
 int target_shows(const struct target *t, const char *source,
 		 struct error *err) MUST_CHECK;
 
-/* Bind the folder `source` there, with MOUNT_ATTR_ `attributes` from its first moment. */
+/* Bind-mount the folder `source` at the target; the MOUNT_ATTR_ `attributes` are set before it
+ * is visible. */
 int target_mount(const struct target *t, const char *source,
 		 uint64_t attributes, struct error *err) MUST_CHECK;
 
-/* Take away what is mounted there, and the folder.  Nothing there is no error. */
+/* Unmount everything at the target, and remove the folder.  It is no error if nothing is there. */
 int target_unmount(const struct target *t, struct error *err) MUST_CHECK;
 
-/* A path of it for calls that want one, as long as `t` is open. */
+/* The target as a path, for calls that need one; valid while `t` is open. */
 struct target_path {
 	char text[64];
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Volumes of kind ckpt: a mount of bootseer-ckpt, which is bound into the pod's folder. */
+/* Volumes of kind ckpt: mounts of bootseer-ckpt, which are bound into the pod's folder. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -10,27 +10,27 @@
 #include "common/mount.h"
 #include "csi/volumes_priv.h"
 
-#define START_MS 105000 /* the kubelet asks again after two minutes */
-#define END_MS 900000   /* what was closed is stored first */
+#define START_MS 105000 /* the kubelet repeats its call after two minutes */
+#define END_MS 900000   /* files that were closed are stored before the end */
 #define ANSWER_MS 2000
 #define ARGS_MAX 20
-#define LAYERS_MAX 8 /* mounts one over the other */
+#define LAYERS_MAX 8 /* mounts on top of each other */
 
-/* STATE/ID/ckpt, where it is mounted first. */
+/* The path STATE/ID/ckpt, where bootseer-ckpt mounts. */
 static int place_of(const char *dir, char **ret, struct error *err)
 {
 	*ret = fs_join(dir, "ckpt");
 	return *ret ? 0 : error_nomem(err);
 }
 
-/* With its process and the one above it killed, nobody ever answers. */
+/* Is the mount dead, because its processes were killed? */
 static bool is_dead(const char *path)
 {
 	return mount_ask(path, ANSWER_MS) == ENOTCONN;
 }
 
-/* Kill what a mount that died, or a plugin that was killed at its work, has left.  The mount
- * goes after the processes, which may have made it until then. */
+/* Kill the processes and remove the mount that a dead volume, or a plugin that was killed while
+ * starting it, has left.  Processes first, since they may still be mounting. */
 static int clear_place(const char *path, const char *id, struct error *err)
 {
 	int rc = helper_kill(id, err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Volumes of kind env: the socket of `bootseer env socket`, in a folder for the pod. */
+/* Volumes of kind env: the socket of `bootseer env socket`, in a folder that the pod gets. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 #define LIST_MAX 65536
 #define NAME_LEN 32 /* hex digits of a mount's name */
 #define MOST_DEFAULT 16
-/* For a socket, and nothing that a container might store there. */
+/* Small: the file system has to hold a socket, and no files of a container. */
 #define TMPFS "size=64k,nr_inodes=16,mode=755"
 #define READY "bootseer env socket: ready"
 
-/* The socket's folder: STATE/ID/env/pod. */
+/* The path of the socket's folder: STATE/ID/env/pod. */
 static int folder_of(const char *dir, char **ret, struct error *err)
 {
 	if (asprintf(ret, "%s/env/pod", dir) < 0) {
@@ -29,7 +29,7 @@ static int folder_of(const char *dir, char **ret, struct error *err)
 	return 0;
 }
 
-/* Root of a container may put a link in the socket's place; it is not followed. */
+/* Open the socket without following a link, which root of a container may have put in its place. */
 static int open_socket(const char *folder)
 {
 	AUTO_FREE char *path = fs_join(folder, "env.sock");
@@ -52,8 +52,8 @@ static bool is_served(const char *folder)
 	return at >= 0 && unix_is_served(path);
 }
 
-/* The pod gets a file system of its own: a container may be able to write it, because
- * runtimes mount it once more without our "read only", and fills nothing but that. */
+/* Mount a small file system for the pod: a container may be able to write to it, because
+ * runtimes mount it again without our "read only", and must not fill another file system. */
 static int mount_folder(const char *dir, const char *folder,
 			const char *context, struct error *err)
 {
@@ -76,7 +76,7 @@ static int mount_folder(const char *dir, const char *folder,
 	return rc;
 }
 
-/* Containers that have it mounted yet keep it until they end. */
+/* Unmount the socket's folder; containers keep their own mounts of it until they end. */
 static int unmount_folder(const char *dir, struct error *err)
 {
 	AUTO_FREE char *folder = NULL;
@@ -135,7 +135,7 @@ int volume_env_open(const struct volume_job *j, char **ret, struct error *err)
 	AUTO_FREE char *folder = NULL;
 	int rc = folder_of(j->dir, &folder, err);
 
-	/* A process that died is replaced; its folder stays, which containers have mounted. */
+	/* Start a process that died again, but keep its folder, which containers have mounted. */
 	if (rc == 0 && !is_served(folder)) {
 		rc = helper_kill(j->target->id, err);
 		if (rc == 0)
@@ -170,7 +170,7 @@ static bool is_name(const char *s)
 	       strspn(s, "0123456789abcdef") == NAME_LEN;
 }
 
-/* Mounts that are in use yet are ended by bootseerd itself. */
+/* Release the mounts of the list; bootseerd itself ends those that are still in use. */
 static void release_mounts(const struct volumes *v, char *list)
 {
 	struct node_client *c = NULL;

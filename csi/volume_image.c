@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Volumes of kind image: bootseerd has the image mounted, and keeps it so. */
+/* Volumes of kind image: bootseerd mounts the image, and keeps it mounted. */
 #include <errno.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static int user_of(const char *name, char **ret, struct error *err)
 	return 0;
 }
 
-/* Without its trace a volume only is slower. */
+/* Begin a start; if that fails, the volume is only slower. */
 static void begin_start(struct node_client *c, const struct digest *id,
 			const struct volume_request *r, const char *user)
 {
@@ -70,7 +70,7 @@ int volume_image_open(const struct volume_job *j, char **ret, struct error *err)
 
 	if (rc < 0)
 		return rc;
-	/* Its socket is not there, which is no image that is not there. */
+	/* -ECONNREFUSED, since -ENOENT of the missing socket would look like a missing image. */
 	if (volume_node_open(j->volumes, NODE_WAIT_MS, &c, err) < 0)
 		return -ECONNREFUSED;
 	rc = node_image_prepare(c, &q, &image, err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parts that all kinds of volumes use. */
+/* Functions that all kinds of volumes use. */
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/mount.h"

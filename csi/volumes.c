@@ -15,12 +15,12 @@
 #include "csi/volumes_priv.h"
 
 #define ANSWER_MS 2000
-/* Volumes of one namespace, and of all, that are made and ended at once, of the 128 threads of
- * service.c: stores that do not answer keep no other tenant's pods waiting, and some threads
- * are left for calls that wait for nothing. */
+/* Volumes of one namespace, and of all together, that are published or unpublished at once, of
+ * the 128 threads of service.c.  So a store that does not answer delays no other tenant's pods,
+ * and some threads stay free for quick calls. */
 #define NAMESPACE_MAX 16
 #define BUSY_MAX 96
-/* In STATE/ID: the name of the target. */
+/* File in STATE/ID with the name of the target. */
 #define NAME_FILE "target"
 
 static bool is_there(const char *dir)
@@ -82,7 +82,8 @@ static void volume_leave(struct volumes *v, struct busy_volume *b)
 
 /* ---- the end of a volume ---- */
 
-/* Volumes with a folder in --state are of the kinds that have a process. */
+/* End the volume's process or its use of an image.  Only volumes with a process have a folder
+ * in --state. */
 static int close_kinds(struct volumes *v, const struct target *t,
 		       struct error *err)
 {
@@ -134,7 +135,8 @@ int volumes_unpublish(struct volumes *v, const char *target_path,
 
 /* ---- the beginning ---- */
 
-/* Images have no process, and bootseerd bounds what it keeps of them. */
+/* Charge the volume's memory to its namespace.  Images are not charged: they have no process,
+ * and bootseerd limits their disk. */
 static int charge_volume(const struct volume_job *j, bool is_mounted,
 			 struct error *err)
 {
@@ -191,7 +193,7 @@ static int open_kind(const struct volume_job *j, char **ret, struct error *err)
 		       : volume_ckpt_open(j, ret, err);
 }
 
-/* Bind what the kind has; where a dead one was bound, the new one in its stead. */
+/* Bind the source at the target, replacing the mount of a dead process. */
 static int bind_target(const struct volume_job *j, const char *source,
 		       int is_mounted, struct error *err)
 {
@@ -213,7 +215,8 @@ static int publish_job(const struct volume_job *j, struct error *err)
 	int is_mounted = target_is_mounted(j->target, err);
 	int rc;
 
-	/* bootseerd keeps it mounted; what a tag names by now is not asked each time. */
+	/* A mounted image needs nothing: bootseerd keeps it mounted, and its tag is not
+	 * resolved again. */
 	if (is_mounted < 0 ||
 	    (is_mounted && j->request->kind == VOLUME_KIND_IMAGE))
 		return is_mounted < 0 ? is_mounted : 0;
@@ -223,7 +226,7 @@ static int publish_job(const struct volume_job *j, struct error *err)
 	rc = open_kind(j, &source, err);
 	if (rc == 0)
 		rc = bind_target(j, source, is_mounted, err);
-	/* The kubelet does not ask for the end of what could not begin. */
+	/* Clean up here: the kubelet does not unpublish a volume that could not be published. */
 	if (rc < 0 && !is_mounted) {
 		if (target_unmount(j->target, &ignored) < 0 ||
 		    close_kinds(j->volumes, j->target, &ignored) < 0)
@@ -246,7 +249,7 @@ static int publish_target(struct volumes *v, const struct csi_publish *p,
 				.target = t };
 	int rc;
 
-	/* A pod that says itself whose it is does not know its own UID beforehand. */
+	/* A pod that forges these attributes cannot know its own UID beforehand. */
 	if (strcmp(r->pod_uid, t->uid) != 0)
 		return error_set(err, EINVAL,
 				 "the target_path is not of the pod that the "
@@ -285,7 +288,7 @@ int volumes_publish(struct volumes *v, const struct csi_publish *p,
 	return rc;
 }
 
-/* ---- how it is ---- */
+/* --- statistics */
 
 static void fill_stats(const struct statfs *s, struct volume_stats *ret)
 {
@@ -302,7 +305,7 @@ static void fill_stats(const struct statfs *s, struct volume_stats *ret)
 					 .used = s->f_files - s->f_ffree };
 }
 
-/* A mount that nobody serves is asked by a child: it may never answer. */
+/* Get statistics.  A child process asks the file system, since a dead one may never answer. */
 static int look_at(struct volumes *v, const struct target *t, const char *path,
 		   struct volume_stats *ret, struct error *err)
 {
@@ -337,7 +340,7 @@ int volumes_stats(struct volumes *v, const char *path, struct volume_stats *ret,
 	int rc = target_open(v->cfg.kubelet_dir, path, &t, err);
 
 	*ret = (struct volume_stats){ .is_abnormal = false };
-	/* A path that is not of the kubelet's has no volume either. */
+	/* No volume can be at a path that is not the kubelet's. */
 	if (rc == -EINVAL)
 		return error_set(err, ENOENT, "no volume is at '%.200s'", path);
 	if (rc == 0)
@@ -350,7 +353,7 @@ int volumes_stats(struct volumes *v, const char *path, struct volume_stats *ret,
 	return rc;
 }
 
-/* ---- what is left ---- */
+/* --- abandoned volumes */
 
 static void sweep_name(struct volumes *v, const char *name)
 {
@@ -360,10 +363,10 @@ static void sweep_name(struct volumes *v, const char *name)
 	int rc = target_open_name(v->cfg.kubelet_dir, name, &t, &err);
 
 	target_close(&t);
-	/* Its pod is there, or nobody can say. */
+	/* The pod's folder exists, or cannot be looked up. */
 	if (rc != -ENOENT || volume_enter(v, &busy, &t, NULL, &err) < 0)
 		return;
-	/* The pod may have come meanwhile, with a volume that is wanted. */
+	/* Look again under the lock: the pod may have come back with this volume. */
 	rc = target_open_name(v->cfg.kubelet_dir, name, &t, &err);
 	target_close(&t);
 	rc = rc == -ENOENT ? close_kinds(v, &t, &err) : -EEXIST;
@@ -425,7 +428,7 @@ void volumes_sweep(struct volumes *v)
 	sweep_users(v);
 }
 
-/* ---- all of them ---- */
+/* --- all volumes */
 
 int volumes_new(const struct volumes_config *cfg, struct volume_policy *policy,
 		struct volumes **ret, struct error *err)

@@ -13,8 +13,8 @@ struct node_client {
 	struct control_client *control;
 };
 
-/* May the call be made twice?  These leave behind what a second one would find
- * in its way. */
+/* May the call be repeated?  These methods leave files or mounts behind that would make a
+ * second call fail. */
 static bool node_is_repeatable(const char *method)
 {
 	return strcmp(method, "layer.apply") != 0 &&
@@ -236,7 +236,7 @@ void node_users_fini(struct node_users *u)
 	*u = (struct node_users){ .names = NULL };
 }
 
-/* Whatever else is in the list is none of those that were asked for. */
+/* Copy the names that begin with `prefix`, and skip all else in the list. */
 static int parse_users(const json_t *list, const char *prefix,
 		       struct node_users *ret, struct error *err)
 {
@@ -334,7 +334,7 @@ int node_login_show(struct node_client *c, const struct node_login *login,
 	return call_node(c, "login.show", params, &out, err);
 }
 
-/* "/a:/b" as ["/a", "/b"]. */
+/* Split "/a:/b" into ["/a", "/b"]. */
 static json_t *split_json(const char *paths)
 {
 	json_t *list = json_array();

@@ -10,13 +10,13 @@
 enum acl_change {
 	ACL_SAME,
 	ACL_CHANGED,
-	ACL_GONE, /* it says no more than the mode does, and Linux keeps none */
+	ACL_GONE, /* it says no more than the mode does, so Linux removes it */
 };
 
 /*
  * Change an access ACL in place, as chmod(2) to `mode` does: owner and
  * others get the mode's permissions, and so does the mask, or the group where there is
- * none.  What is no ACL stays as it is.
+ * none.  Bytes that are no valid ACL stay as they are.
  */
 enum acl_change acl_chmod(uint8_t *acl, size_t size, uint32_t mode);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An artifact against the layers that its image is made of. */
+/* Compares an artifact with the layers that its image is made of. */
 #include <errno.h>
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include "snapshotter/convert/compare.h"
 #include "snapshotter/convert/convert_priv.h"
 
-/* The image as its registry has it. */
+/* The image as it is in its registry. */
 struct layers_image {
 	struct oci_manifest manifest;
 	struct oci_image image;
@@ -105,8 +105,8 @@ void against_free(struct against *a)
 	free(a);
 }
 
-/* Bytes of a device that the files below take at most; one with several names
- * once. */
+/* Upper bound of the device's bytes that the files below a folder take; a file with several
+ * names counts once. */
 static uint64_t need_of(const struct inode *dir)
 {
 	uint64_t sum = 0, size;
@@ -118,14 +118,14 @@ static uint64_t need_of(const struct inode *dir)
 			sum += need_of(i);
 		if (!S_ISREG(i->mode) || i->size == 0)
 			continue;
-		/* Rounded up, so that no file is nothing. */
+		/* Rounded up, so that a part of a small file is never 0. */
 		size = round_up(i->size, BLOCK_ALIGN);
 		sum += (size + i->nlink - 1) / i->nlink;
 	}
 	return sum;
 }
 
-/* With `u`.data_fd < 0: all but content. */
+/* Compare the artifact with the layers; without content if `u`.data_fd < 0. */
 static int compare(struct against *a, const struct unpacked *u,
 		   struct error *err)
 {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where this differs from containerd's apply: an entry for the root folder
- * sets its attributes (as umoci and Docker do), a folder that a layer names
- * again loses the xattrs it had (as overlayfs shows it), the time of a folder
- * that is only implied is that of the entry that implied it (not "now"), and
- * a name that climbs out of the root is refused.  A whiteout hides nothing of its
- * own layer, whatever comes first: docs/formats/layers.md has the contested cases.
+ * Where this differs from containerd's apply: an entry for the root folder sets its attributes
+ * (as umoci and Docker do), a folder that a layer names again loses the xattrs it had (as
+ * overlayfs shows it), the time of a folder that is only implied is that of the entry that
+ * implied it (not "now"), and a name that climbs out of the root is refused.  A whiteout hides
+ * nothing of its own layer, in whatever order the entries come: docs/formats/layers.md has the
+ * contested cases.
  *
- * containerd unpacks each layer into a folder of its own, which overlayfs puts
- * over the others.  So a path leads through folders of any layer, but only
- * through symlinks of its own: what else a layer below has in its place is hidden
- * by the folder that is made there.
+ * containerd unpacks each layer into a folder of its own, which overlayfs puts over the others.
+ * So a path leads through folders of any layer, but only through symlinks of its own: what else
+ * a layer below has in its place is hidden by the folder that is made there.
  */
 #include "snapshotter/convert/apply.h"
 
@@ -26,19 +25,22 @@
 #define MAJOR_MAX 0xfffu
 #define MINOR_MAX 0xfffffu
 
-/* In inode.user of a folder, with the layer: that has only whiteouts in it. */
+/* Set in inode.user of a folder, beside the layer's number: the layer has only whiteouts in the
+ * folder. */
 #define ONLY_WHITEOUTS (UINT64_C(1) << 63)
 
 struct apply {
 	struct tree *tree;
-	uint64_t layer; /* from 1; inode.user of what it unpacked */
+	/* number of the current layer, from 1; kept in inode.user of what it unpacked */
+	uint64_t layer;
 	uint64_t n_entries;
-	struct buf path;    /* cleaned name of the entry */
-	struct buf pending; /* what is left to walk, symlinks put in */
-	struct buf next;    /* the same while it is rebuilt */
-	uint64_t n_steps;   /* of work, so that it is bounded */
-	/* Names that this layer linked to inodes of older ones: a set, open
-	 * addressing, at most half full. */
+	struct buf path; /* cleaned name of the entry */
+	/* parts of a path still to walk, with symlinks put in */
+	struct buf pending;
+	struct buf next;  /* the new `pending` while it is rebuilt */
+	uint64_t n_steps; /* steps of work, to limit it */
+	/* Names that this layer linked to inodes of older layers: a set with open addressing,
+	 * at most half full. */
 	const struct dentry **links;
 	size_t n_links, cap_links;
 };
@@ -71,7 +73,7 @@ void apply_next_layer(struct apply *a)
 		memset(a->links, 0, a->cap_links * sizeof(struct dentry *));
 }
 
-/* Chains of symlinks and repeated markers make work out of few bytes. */
+/* Count steps of work: chains of symlinks and repeated markers make much work from few bytes. */
 static int spend_budget(struct apply *a, uint64_t steps, struct error *err)
 {
 	a->n_steps += steps;
@@ -116,7 +118,7 @@ static int links_add(struct apply *a, const struct dentry *d, struct error *err)
 	return 0;
 }
 
-/* Next component of `*p`: its start and length; NULL at the end. */
+/* Cut the next part off `*p`: its start and length; NULL at the end. */
 static const char *next_component(const char **p, size_t *ret_len)
 {
 	const char *s = *p, *e;
@@ -136,7 +138,7 @@ static bool is_dots(const char *s, size_t len, size_t dots)
 	return len == dots && memcmp(s, "..", dots) == 0;
 }
 
-/* Lexical cleaning: no empty parts, no ".", ".." taken off. */
+/* Clean a path by its text alone: no empty parts, no ".", and ".." removes the part before. */
 static int clean_path(struct apply *a, const char *path, struct error *err)
 {
 	bool absolute = path[0] == '/';
@@ -213,7 +215,7 @@ static int link_name(struct apply *a, struct inode *dir, const char *name,
 	return 0;
 }
 
-/* A folder that no entry describes. */
+/* Make a folder that has no entry. */
 static int imply_dir(struct apply *a, const struct layer_entry *e,
 		     struct inode *dir, const char *name, size_t len,
 		     struct inode **ret, struct error *err)
@@ -234,7 +236,7 @@ static int imply_dir(struct apply *a, const struct layer_entry *e,
 	return rc;
 }
 
-/* Put a symlink's target before what is left to walk. */
+/* Put a symlink's target before the parts that are still to walk. */
 static int follow_symlink(struct apply *a, const struct inode *link,
 			  const char *rest, struct error *err)
 {
@@ -265,15 +267,15 @@ static bool is_unpacked(const struct apply *a, const struct dentry *d)
 	       (a->n_links && a->links[links_slot(a->links, a->cap_links, d)]);
 }
 
-/* An entry of a layer below hides everything behind it, unless it is a folder:
- * a layer's path cannot lead through it. */
+/* Is it a lower layer's entry that is no folder?  A path of this layer cannot lead through it:
+ * overlayfs hides it behind a new folder. */
 static bool is_hidden(const struct apply *a, const struct dentry *d)
 {
 	return !S_ISDIR(d->inode->mode) && !is_unpacked(a, d);
 }
 
-/* A symlink's "missing/x/../../y" makes nothing of what it leaves again: pass that
- * over in `*p`, which is behind the name of what is not there. */
+/* A symlink's "missing/x/../../y" must not make folders that its ".." leaves again: skip these
+ * parts in `*p`, which is after the name of the missing part. */
 static bool skip_what_is_left(const char **p)
 {
 	const char *q = *p, *s;
@@ -293,9 +295,8 @@ static bool skip_what_is_left(const char **p)
 }
 
 /*
- * The folder at `path` (`len` bytes), every symlink resolved inside of the
- * root.  What is missing is made when `make`, else -ENOENT; a folder that is made
- * takes the place of what it hides.
+ * Find the folder at `path` (`len` bytes), resolving every symlink inside the root.  Missing
+ * folders are made if `make`, else -ENOENT; a new folder replaces what it hides.
  */
 static int walk_path(struct apply *a, const struct layer_entry *e,
 		     const char *path, size_t len, bool make,
@@ -362,9 +363,9 @@ static int walk_path(struct apply *a, const struct layer_entry *e,
 	return 0;
 }
 
-/* The folder and those above it hold something of this layer, so that its own
- * whiteouts keep them, in whatever order they come.  Those above a folder of the
- * layer are so already. */
+/* Mark the folder and those above it as having something of this layer, so that the layer's own
+ * whiteouts keep them, in whatever order they come.  Folders above a marked one are marked
+ * already. */
 static void touch_folder(struct apply *a, struct inode *dir, bool by_whiteout)
 {
 	uint64_t mark = a->layer | (by_whiteout ? ONLY_WHITEOUTS : 0);
@@ -374,7 +375,7 @@ static void touch_folder(struct apply *a, struct inode *dir, bool by_whiteout)
 		dir->user = mark;
 }
 
-/* An opaque folder shows nothing of the layers below. */
+/* Make the folder opaque: remove everything of the lower layers. */
 static int make_opaque(struct apply *a, struct inode *dir, struct error *err)
 {
 	struct dentry *d, *next;
@@ -397,7 +398,7 @@ static int apply_whiteout(struct apply *a, struct inode *dir, const char *base,
 	size_t len = strlen(name);
 	struct dentry *d;
 
-	/* overlayfs looks at no marker of a layer's root. */
+	/* overlayfs ignores an opaque marker in a layer's root. */
 	if (strcmp(base, WHITEOUT_OPAQUE) == 0)
 		return dir == tree_root(a->tree) ? 0 : make_opaque(a, dir, err);
 	if (len == 0 || is_dots(name, len, 1) || is_dots(name, len, 2))
@@ -436,12 +437,13 @@ static int add_xattrs(struct apply *a, const struct layer_entry *e,
 	uint64_t n = 0;
 
 	for (const struct xattr *x = e->xattrs; x; x = x->next) {
-		/* Each is compared with those before it. */
+		/* tree_set_xattr() compares each name with those before it, so the work grows. */
 		int rc = spend_budget(a, 1 + n++ / 16, err);
 
 		if (rc < 0)
 			return rc;
-		/* A hard link's header does not say what it links to. */
+		/* user.* needs a file or folder, and a hard link's header does not say what it
+		 * links to. */
 		if (e->hard && !apply_can_have_xattr(i->mode, x->name))
 			continue;
 		rc = tree_set_xattr(a->tree, i, x->name, x->value, x->size);
@@ -463,7 +465,7 @@ static void drop_xattr(struct inode *i, const char *name)
 		*at = (*at)->next;
 }
 
-/* An ACL and the mode say the same of owner and others; an unpack sets the mode last. */
+/* Make an ACL agree with the mode about owner and others, since an unpack sets the mode last. */
 static int settle_acl(struct apply *a, struct inode *i, struct error *err)
 {
 	const struct xattr *x = i->xattrs;
@@ -501,9 +503,8 @@ static int set_attributes(struct apply *a, const struct layer_entry *e,
 }
 
 /*
- * A hard link's header says how the file is from then on, under all its names.
- * Its xattrs are added to those that the file has: but for its capabilities,
- * which Linux takes away when the owner is set.
+ * A hard link's header sets the file's attributes under all its names.  Its xattrs are added to
+ * those of the file, except its capabilities, which Linux removes when the owner is set.
  */
 static int set_link_attributes(struct apply *a, const struct layer_entry *e,
 			       struct inode *i, struct error *err)
@@ -520,7 +521,8 @@ static int apply_hard_link(struct apply *a, const struct layer_entry *e,
 			   struct inode *dir, const char *base,
 			   struct error *err)
 {
-	AUTO_FREE char *name = strdup(base); /* cleaning uses the same buffer */
+	/* a copy, since cleaning the target uses the same buffer */
+	AUTO_FREE char *name = strdup(base);
 	struct inode *target_dir = NULL;
 	struct dentry *d;
 	const char *cut, *target;
@@ -588,7 +590,7 @@ static int new_inode(struct apply *a, const struct layer_entry *e,
 	return 0;
 }
 
-/* Check what an entry says before anything is changed. */
+/* Check an entry before anything is changed. */
 static int check_entry(struct apply *a, const struct layer_entry *e,
 		       struct error *err)
 {

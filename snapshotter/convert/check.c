@@ -31,9 +31,11 @@ struct check {
 	const struct artifact *artifact;
 	struct mapped meta, map_file;
 	struct blockmap map;
-	int data_fd;                 /* or -1 */
-	uint64_t n_covered;          /* bytes of the device in blocks */
-	bool wrote_meta, wrote_data; /* what the options name */
+	int data_fd; /* file of the data device; -1: none */
+	/* bytes of the device that are in blocks */
+	uint64_t n_covered;
+	/* the files that the options name were made */
+	bool wrote_meta, wrote_data;
 };
 
 static void unmap_folder(struct mapped *m)
@@ -64,7 +66,7 @@ static int map_file(const char *path, struct mapped *ret, struct error *err)
 
 /* ------------------------------------------------------------------ blocks --- */
 
-/* Into the file, where zeros stay a hole. */
+/* Write a block into the file of the device, where zeros stay a hole. */
 static int check_put(struct packs_sink *sink, const struct block *b,
 		     const void *data, struct error *err)
 {
@@ -113,7 +115,7 @@ static int drop_bytes(struct block_sink *sink, size_t index, const void *data,
 	return 0;
 }
 
-/* Are the blob's parts what the manifest says? */
+/* Do the blob's parts have the digests that the manifest says? */
 static int check_parts(const struct check *c, const struct oci_descriptor *blob,
 		       const struct parts *parts, struct error *err)
 {
@@ -166,7 +168,7 @@ static const char *data_name(const struct check *c)
 	return c->opt->data_to ? c->opt->data_to : "a temporary file";
 }
 
-/* Others need the disk, too: what cannot fit is not begun. */
+/* Refuse to fill the disk, which others need too: fail early if the device cannot fit. */
 static int check_room(const struct check *c, int fd, struct error *err)
 {
 	struct statvfs fs;
@@ -181,7 +183,7 @@ static int check_room(const struct check *c, int fd, struct error *err)
 			 data_name(c), c->n_covered / MIB);
 }
 
-/* The device as a file, when somebody wants it. */
+/* Make the file of the device, if the options want it. */
 static int open_data(struct check *c, int *ret_fd, struct error *err)
 {
 	int rc = 0;
@@ -273,7 +275,7 @@ static int check_in_folder(struct check *c, struct error *err)
 		    : check_files(c, meta.data, map.data, err);
 	unmap_folder(&c->meta);
 	unmap_folder(&c->map_file);
-	/* Nothing that failed the check is left to be used. */
+	/* Remove the result files of a failed check, so that nobody uses them. */
 	if (rc < 0 && c->wrote_meta)
 		(void)unlink(c->opt->metadata_to);
 	if (rc < 0 && c->wrote_data)

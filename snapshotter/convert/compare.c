@@ -13,11 +13,12 @@
 
 #define READ_SIZE (256 * KIB)
 
-/* Facts about an inode that is no folder: its user_ptr. */
+/* Facts about an inode that is not a folder; inode.user_ptr points to them. */
 struct compared {
 	struct digest content;
 	bool has_content;
-	struct inode *twin; /* of the other tree; NULL: no name was seen yet */
+	/* the same file in the other tree; NULL: no name of it was met yet */
+	struct inode *twin;
 };
 
 static struct compared *compared_of(struct tree *t, struct inode *i)
@@ -32,7 +33,7 @@ static struct compared *compared_of(struct tree *t, struct inode *i)
 
 /* ---------------------------------------------------------------- the layers --- */
 
-/* Hashes each file that plan_copy() gives. */
+/* A sink that hashes each file that plan_copy() reads. */
 struct content_sink {
 	struct copy_sink sink;
 	struct tree *tree;
@@ -80,16 +81,17 @@ int compare_read_layers(struct plan *p, struct error *err)
 
 /* --------------------------------------------------------------- the artifact --- */
 
-/* A run of compare_trees(). */
+/* The state of a run of compare_trees(). */
 struct comparison {
 	struct compare *c;
 	struct content_hash *hash;
-	uint8_t *room;   /* READ_SIZE */
-	struct buf path; /* of the folder that is compared, "" for the root */
+	uint8_t *room; /* buffer of READ_SIZE bytes */
+	/* of the folder that is being compared, "" for the root */
+	struct buf path;
 };
 
-/* Where what readers are shown of the extent ends.  That is the end of a page, not of
- * the file: whoever maps the file sees the rest of its last page, too. */
+/* The end of what readers see of the extent: the end of the file's last page, since a process
+ * that maps the file sees the rest of that page too. */
 static uint64_t shown_end(const struct extent *x, uint64_t size)
 {
 	uint64_t end = x->off + x->len;
@@ -97,7 +99,7 @@ static uint64_t shown_end(const struct extent *x, uint64_t size)
 	return round_up(end < size ? end : size, BLOCK_ALIGN);
 }
 
-/* The rest of the last page counts as part of the file: zeros change nothing. */
+/* Hash an extent, with the rest of the last page: zeros there do not change the hash. */
 static int hash_extent(struct comparison *k, const struct extent *x,
 		       uint64_t size, struct error *err)
 {
@@ -170,8 +172,7 @@ static bool same_xattrs(const struct inode *a, const struct inode *b)
 	return true;
 }
 
-/* The name of an attribute that differs; NULL: nothing but, perhaps,
- * content. */
+/* The name of an attribute that differs; NULL: none does, but the content may. */
 static const char *attribute_that_differs(const struct inode *a,
 					  const struct inode *b)
 {
@@ -217,7 +218,7 @@ static void report_difference(struct comparison *k, const char *name,
 	r->differs(r, text, what);
 }
 
-/* Names of one file must be names of one file again, and no others. */
+/* Do the same names lead to one file in both trees? */
 static int same_links(struct comparison *k, struct inode *want,
 		      struct inode *have, bool *ret_first, bool *ret_same,
 		      struct error *err)
@@ -239,7 +240,7 @@ static int same_links(struct comparison *k, struct inode *want,
 static int compare_folders(struct comparison *k, struct inode *want,
 			   struct inode *have, struct error *err);
 
-/* `name` NULL: the root. */
+/* Compare two inodes of the name `name`; NULL: the roots. */
 static int compare_inodes(struct comparison *k, const char *name,
 			  struct inode *want, struct inode *have,
 			  struct error *err)
@@ -267,7 +268,7 @@ static int compare_inodes(struct comparison *k, const char *name,
 		return rc;
 	if (!same)
 		report_difference(k, name, "hard link");
-	/* A file with many names is read once. */
+	/* Read a file with several names only once. */
 	if (!first || !S_ISREG(want->mode) || want->size != have->size ||
 	    !k->c->read)
 		return 0;

@@ -10,8 +10,8 @@
 
 struct content_hash {
 	struct hasher *hash;
-	uint64_t end;       /* of what was added */
-	uint64_t block_off; /* where `block` lies in the file */
+	uint64_t end;       /* end of the bytes that were added */
+	uint64_t block_off; /* offset of `block` in the file */
 	bool has_block;     /* it holds bytes */
 	uint8_t block[CONTENT_BLOCK];
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * image_convert(): plan, copy, publish, in that order, for one image or each
- * of an index.  docs/architecture.md.
+ * image_convert(): plan, copy, publish, in that order, for one image or each image of an index.
+ * docs/architecture.md.
  */
 #include "snapshotter/convert.h"
 
@@ -20,9 +20,9 @@
 #include "snapshotter/convert/plan.h"
 #include "snapshotter/convert/publish.h"
 
-/* ------------------------------------------------------------ small parts --- */
+/* ------------------------------------------------------------ --- helpers --- */
 
-/* The files of a plan into a writer. */
+/* A sink that gives the files of a plan to a tree writer. */
 struct write_sink {
 	struct copy_sink sink;
 	struct tree_writer *writer;
@@ -51,11 +51,11 @@ static int write_end(struct copy_sink *s, struct error *err)
 
 /* --------------------------------------------------------------- one image --- */
 
-/* An ordinary image on its way. */
+/* The conversion of one image. */
 struct convert_job {
 	const struct convert_options *opt;
 	struct oci_store *src, *dst;
-	const char *platform; /* what the image must be of; NULL: any */
+	const char *platform; /* platform that the image must have; NULL: any */
 	bool spool, by_digest;
 	struct convert_result *result;
 
@@ -63,10 +63,11 @@ struct convert_job {
 	struct oci_image image;
 	struct buf config;
 	struct digest *diff_ids;
-	bool *missing;         /* layers that the destination lacks */
+	/* for each layer: the destination does not have it */
+	bool *missing;
 	struct digest *others; /* artifacts of the image */
 	size_t n_others;
-	bool has_used; /* one of them is what nodes use now */
+	bool has_used; /* `used` is the one that nodes use now */
 	struct digest used;
 };
 
@@ -80,8 +81,8 @@ static void job_fini(struct convert_job *j)
 	free(j->others);
 }
 
-/* Do containers run on it?  Such an image may have an artifactType as well: then the type
- * of its config tells. */
+/* Do containers run on the image, by its config's type?  An artifactType alone does not tell,
+ * since such an image may have one as well. */
 static bool is_runnable(const struct oci_image *m)
 {
 	const char *config = m->config.media_type;
@@ -93,15 +94,15 @@ static bool is_runnable(const struct oci_image *m)
 		      "application/vnd.docker.container.image.v1+json") == 0;
 }
 
-/* The image is at fault: the conversion fails wherever it is tried. */
+/* Note that the image is wrong, so that the conversion fails wherever it is tried. */
 static int blame_image(struct convert_result *r, int rc)
 {
 	r->is_at_fault = rc < 0 && rc != -ENOMEM;
 	return rc;
 }
 
-/* A manifest, config or layer that its registry does not have (any more) is missing for
- * everybody. */
+/* Note that the image is wrong if its registry lacks a manifest, config or layer (-ENOENT):
+ * every node would miss it. */
 static int blame_missing(struct convert_result *r, int rc)
 {
 	return rc == -ENOENT ? blame_image(r, rc) : rc;
@@ -169,7 +170,7 @@ static int find_missing(struct convert_job *j, struct error *err)
 	j->missing = calloc(j->image.n_layers + 1, sizeof(bool));
 	if (!j->missing)
 		return error_nomem(err);
-	/* A flat image has a layer of its own. */
+	/* A flat image does not use the old layers. */
 	if (j->opt->form == CONVERT_FORM_FLAT || j->opt->alone)
 		return 0;
 	for (size_t i = 0; rc == 0 && i < j->image.n_layers; i++) {
@@ -178,7 +179,7 @@ static int find_missing(struct convert_job *j, struct error *err)
 		rc = oci_has_blob(j->dst, &j->image.layers[i].digest, &has,
 				  err);
 		j->missing[i] = !has;
-		/* The same blob twice is uploaded once. */
+		/* Upload a blob only once, even if the image has it twice. */
 		for (size_t k = 0; k < i; k++)
 			if (digest_equal(&j->image.layers[k].digest,
 					 &j->image.layers[i].digest))
@@ -200,7 +201,7 @@ static int set_image(struct artifact *a, const struct digest *image,
 							    : 0;
 }
 
-/* The image's own manifest and config, as they are. */
+/* Store the image's own manifest and config unchanged. */
 static int put_image(struct convert_job *j, struct error *err)
 {
 	struct digest d;
@@ -232,7 +233,7 @@ static void add_result(struct convert_result *r, const struct artifact *a,
 	r->meta_bytes += a->meta.size + a->map.size;
 }
 
-/* The files of the plan, to the flat layer too where there is one. */
+/* Copy the files of the plan into the writer, and into the flat layer if there is one. */
 static int copy_files(struct convert_job *j, struct plan *plan,
 		      struct tree_writer *writer, struct flat *flat,
 		      struct error *err)
@@ -250,7 +251,7 @@ static int copy_files(struct convert_job *j, struct plan *plan,
 	return rc == 0 && flat ? flat_close(flat, err) : rc;
 }
 
-/* The layers of an index are of the types that the image says. */
+/* For the form index: give the packs the media types that the image has for its layers. */
 static void name_types(const struct convert_job *j, struct artifact *a)
 {
 	for (size_t i = 0; i < a->n_packs; i++)
@@ -261,7 +262,7 @@ static void name_types(const struct convert_job *j, struct artifact *a)
 				       : ARTIFACT_WINDOWS_TYPE);
 }
 
-/* Form F2: the image as it is, the artifact beside it. */
+/* Form F2: store the artifact beside the unchanged image. */
 static int publish_beside(struct convert_job *j, struct publish *p,
 			  struct error *err)
 {
@@ -282,8 +283,8 @@ static int publish_beside(struct convert_job *j, struct publish *p,
 	return rc < 0 ? rc : publish_manifest(p, NULL, err);
 }
 
-/* Form F1: the artifact, then an image of one layer that names it.  The job
- * then goes on with that image. */
+/* Form F1: store the artifact, then an image of one layer that names it.  The job continues
+ * with that image. */
 static int publish_flat(struct convert_job *j, struct publish *p,
 			struct flat *flat, struct error *err)
 {
@@ -293,9 +294,9 @@ static int publish_flat(struct convert_job *j, struct publish *p,
 
 	if (rc < 0)
 		return rc;
-	/* Tagged, as nothing else refers to it that a registry's garbage
-	 * collection would see.  By the metadata, which names the map too: a
-	 * tag that two artifacts shared would keep the last one only. */
+	/* Tag the artifact: no manifest refers to it, so a registry's garbage collection would
+	 * remove it.  The tag comes from the digest of the metadata, which names the map too:
+	 * if two artifacts had the same tag, only the last would be kept. */
 	digest_format(&p->artifact->meta_raw, text);
 	(void)snprintf(tag, sizeof(tag), "sha256-%s.bootseer", text + 7);
 	rc = publish_manifest(p, tag, err);
@@ -367,7 +368,7 @@ static int convert_planned(struct convert_job *j, struct plan *plan,
 	AUTO_FINI(artifact) a = { .format = ARTIFACT_FORMAT };
 	int rc;
 
-	/* Holes are zeros in a flat layer, which nobody could unpack then. */
+	/* Holes are written as zeros into a flat layer, which could get too large to unpack. */
 	if (j->opt->form == CONVERT_FORM_FLAT &&
 	    plan->image_bytes > LAYER_PLAIN_MAX)
 		return error_set(err, EFBIG,
@@ -392,7 +393,7 @@ static int list_others(struct convert_job *j, struct error *err)
 				  &j->others, &j->n_others, err);
 }
 
-/* Is there an artifact already that serves?  1: yes. */
+/* Does the image have a usable artifact already?  1: yes. */
 static int find_existing(struct convert_job *j, struct error *err)
 {
 	struct error why;
@@ -425,7 +426,7 @@ static int find_existing(struct convert_job *j, struct error *err)
 	return rc;
 }
 
-/* The artifact that was there before. */
+/* Sign the artifact that was there before the conversion. */
 static int sign_used(struct convert_job *j, struct error *err)
 {
 	const struct check_options opt = {
@@ -449,7 +450,7 @@ static int sign_used(struct convert_job *j, struct error *err)
 	return rc;
 }
 
-/* Remove the image's artifacts but `artifact`. */
+/* Remove all artifacts of the image except `artifact`. */
 static int prune_others(struct convert_job *j, const struct digest *artifact,
 			struct error *err)
 {
@@ -494,8 +495,8 @@ static int convert_job(struct convert_job *j, struct error *err)
 	return rc < 0 ? rc : 0;
 }
 
-/* `manifest` takes what the image is in the destination. `platform` NULL: what
- * it is of is known, or does not matter. */
+/* Convert one image; `manifest` becomes the image's manifest in the destination. `platform`
+ * NULL: the platform is known, or does not matter. */
 static int convert_one(const struct convert_run *run, const char *ref,
 		       const char *platform, struct oci_manifest *manifest,
 		       struct error *err)
@@ -527,7 +528,7 @@ static int convert_all(const struct convert_run *run,
 		       const struct oci_manifest *index, unsigned int depth,
 		       struct error *err);
 
-/* Convert an entry of an index: an image, or an index again. */
+/* Convert an entry of an index: an image or a nested index. */
 static int convert_entry(const struct convert_run *run,
 			 const struct index_entry *entry, unsigned int depth,
 			 struct error *err)
@@ -576,7 +577,7 @@ static int convert_all(const struct convert_run *run,
 					  run->opt->temp_dir, err);
 }
 
-/* NULL: all, or this machine's where there is a choice. */
+/* The platform that the options name; NULL: all, or this machine's if the image has several. */
 static const char *named_platform(const struct convert_run *run)
 {
 	const char *platform = run->opt->platform;
@@ -602,7 +603,7 @@ static int convert_index(const struct convert_run *run, struct oci_manifest *m,
 		oci_manifest_fini(m);
 		return convert_one(run, ref, NULL, m, err);
 	}
-	/* Indexes of indexes could make endless work of few bytes. */
+	/* Deeply nested indexes could make endless work from few bytes. */
 	rc = index_images(run->src, m, &list, &n, err);
 	if (rc == -ELOOP || rc == -E2BIG)
 		return blame_image(run->result, rc);
@@ -610,7 +611,7 @@ static int convert_index(const struct convert_run *run, struct oci_manifest *m,
 		      : convert_all(run, m, 0, err);
 }
 
-/* Does the tag name an index that holds the image?  Then it stays so. */
+/* Does the tag name an index that contains the image?  Then the tag is not moved. */
 static bool tag_holds(struct oci_store *dst, const char *tag,
 		      const struct digest *index)
 {
@@ -696,10 +697,11 @@ int image_convert(const struct oci_ref *src, const struct oci_ref *dst,
 		return rc;
 	run.src = from;
 	run.dst = to;
-	/* Temporary files can become blobs of a folder without a copy. */
+	/* In a layout folder, temporary files can become blobs without a copy. */
 	if (!here.temp_dir && dst->transport == OCI_TRANSPORT_LAYOUT)
 		here.temp_dir = dst->repo;
-	/* A single image comes with its tag, when its artifact is there. */
+	/* Without a tag the image is stored by its digest; otherwise its tag is set once its
+	 * artifact is stored. */
 	run.by_digest = !dst->tag;
 	run.spool = src->transport == OCI_TRANSPORT_REGISTRY;
 	rc = run_convert(&run, src, dst, err);

@@ -56,7 +56,7 @@ static int check_files(const struct blockmap *m, const struct inode *dir,
 	return 0;
 }
 
-/* Bytes of the device that files have, as ranges. */
+/* The bytes of the device that files use, as ranges. */
 struct spans {
 	struct span {
 		uint64_t from, end;
@@ -100,12 +100,13 @@ static int compare_spans(const void *a, const void *b)
 	return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* No block may hold what no file has: nobody would have compared it with anything, and
- * nodes would fetch it. */
+/* Check that blocks hold only bytes of files: other bytes would not have been compared with
+ * anything, but nodes would fetch them. */
 static int check_blocks(const struct blockmap *m, const struct spans *s,
 			uint64_t *ret_bytes, struct error *err)
 {
-	uint64_t end = 0; /* files have all from the block's begin up to here */
+	/* files use all bytes from the block's begin up to here */
+	uint64_t end = 0;
 	uint64_t sum = 0;
 	size_t at = 0;
 

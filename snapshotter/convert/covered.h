@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Do the files of a metadata image and the blocks of a map fit?  Each byte that a file
- * has in the device is in a block, and each block holds what some file has.
+ * Do the files of a metadata image and the blocks of a map fit together?  Each byte of a file
+ * in the device must be in a block, and each block must hold bytes of files only.
  */
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_COVERED_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_COVERED_H
@@ -9,8 +9,8 @@
 #include "blockstore/blockstore.h"
 #include "common/error.h"
 
-/* `*ret_bytes`: of the device, in blocks.  -EBADMSG names the file or the block that
- * does not fit. */
+/* `*ret_bytes`: how many bytes of the device are in blocks.  -EBADMSG names a file or block
+ * that does not fit. */
 int covered_check(const struct blockmap *m, const void *meta, size_t len,
 		  uint64_t *ret_bytes, struct error *err) MUST_CHECK;
 

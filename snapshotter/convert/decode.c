@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* igzip inflates about three times as fast as zlib, which decides the speed of
- * a conversion: every layer is decoded twice. */
+/* Decodes gzip by igzip, which is about three times as fast as zlib.  This decides the speed of
+ * a conversion, since every layer is decoded twice. */
 #include "snapshotter/convert/decode.h"
 
 #include <errno.h>
@@ -15,24 +15,26 @@
 #include "snapshotter/convert/zstd_stream.h"
 
 #define MAGIC_MAX 4
-#define PLAIN_SPAN (256 * KIB) /* of a layer that is not compressed */
+/* bytes of a span in a layer that is not compressed */
+#define PLAIN_SPAN (256 * KIB)
 
 enum decode_kind { DECODE_UNKNOWN, DECODE_PLAIN, DECODE_GZIP, DECODE_ZSTD };
 
 struct decoder {
 	enum decode_kind kind;
-	uint8_t magic[MAGIC_MAX]; /* first bytes, until there are enough */
+	/* the stream's first bytes, until the kind is known */
+	uint8_t magic[MAGIC_MAX];
 	size_t n_magic, magic_used;
-	bool inside; /* of a member or frame */
+	bool inside; /* a gzip member or zstd frame has begun and not ended */
 	struct gzip_header header;
-	bool in_header; /* of the member */
+	bool in_header; /* the header of a gzip member is not complete */
 	struct inflate_state *gzip;
 	struct zstd_stream *zstd;
 	struct memory_claim *claim;
-	/* For those who ask where it can be entered; `indexed` instead of `gzip`. */
+	/* Receives the points where decoding can begin, or NULL; `indexed` then replaces `gzip`. */
 	struct span_set *spans;
 	struct span_gzip *indexed;
-	uint64_t stored, plain; /* bytes used and made */
+	uint64_t stored, plain; /* bytes decoded, and bytes produced */
 };
 
 struct decoder *decoder_new(struct memory_claim *claim, struct span_set *spans)
@@ -120,7 +122,7 @@ static int run_gzip(struct decoder *d, const uint8_t **in, size_t *in_len,
 		return error_set(err, EBADMSG, "wrong gzip checksum");
 	if (rc < 0 || rc == ISAL_NEED_DICT)
 		return error_set(err, EBADMSG, "damaged gzip stream (%d)", rc);
-	/* Not before: with an error it gives back bytes of earlier calls, too. */
+	/* Only now: after an error igzip may also give back bytes of earlier calls. */
 	*in += *in_len - s->avail_in;
 	*in_len = s->avail_in;
 	*ret_n = cap - s->avail_out;
@@ -131,8 +133,8 @@ static int run_gzip(struct decoder *d, const uint8_t **in, size_t *in_len,
 	return 0;
 }
 
-/* Where a stream that is no gzip can be entered: everywhere, or between frames.  Sets
- * how much may be made until it is asked again. */
+/* Note a point where decoding can begin in a stream that is not gzip: anywhere in plain bytes,
+ * or between zstd frames.  Limits `cap` to the next such point. */
 static int note_entry(struct decoder *d, size_t *cap, struct error *err)
 {
 	uint64_t most = PLAIN_SPAN - d->plain % PLAIN_SPAN;
@@ -194,7 +196,7 @@ int decoder_run(struct decoder *d, const uint8_t **in, size_t *in_len,
 
 		if (left == 0 && !d->inside)
 			break;
-		/* With no input left it may still have output to give. */
+		/* The decoder may still have output when the input is used up. */
 		n = 0;
 		rc = note_entry(d, &most, err);
 		if (rc == 0)

@@ -15,31 +15,32 @@
 #include "snapshotter/convert/convert_priv.h"
 #include "snapshotter/convert/index.h"
 
-/* Is the pack in the store, with the size that an artifact says?  A block whose
- * bytes are not there would be noticed by the image's readers only. */
+/* Does the store have the pack, with the size in the artifact?  Only readers of the new image
+ * would notice that a block's bytes are missing. */
 enum presence { PRESENCE_UNKNOWN, PRESENCE_YES, PRESENCE_NO };
 
 struct dedup_base {
 	struct dedup_index index;
 	struct oci_store *store;
-	const struct sign_terms *terms; /* NULL: nothing is signed */
+	const struct sign_terms *terms; /* NULL: the conversion signs nothing */
 	struct trust_keys *own_keys;    /* the key of `terms` alone */
 	struct digest *artifacts;
 	size_t n_artifacts;
 	struct block_table *blocks;
-	enum presence *presence;        /* of each pack, as asked once */
-	struct block_source *open_pack; /* that was read last, or NULL */
+	enum presence *presence; /* for each pack, from one request */
+	/* the pack that was read last, or NULL */
+	struct block_source *open_pack;
 	uint32_t open_pack_index;
 };
 
-/* A failure of one artifact that is no failure of the store. */
+/* Is the failure one of the artifact alone, not of the store? */
 static bool is_passed_over(int rc)
 {
 	return rc == -ENOENT || rc == -EBADMSG || rc == -EINVAL ||
 	       rc == -ENOTSUP || rc == -EFBIG;
 }
 
-/* ------------------------------------------------------------ which ones --- */
+/* ------------------------------------------------ --- choosing artifacts --- */
 
 static void add_artifact(struct dedup_base *base, const struct digest *d)
 {
@@ -65,7 +66,7 @@ static int add_of_image(struct dedup_base *base, const struct digest *image,
 	return 0;
 }
 
-/* Artifacts of the images of an index. */
+/* Add the artifacts of an index's images. */
 static int add_of_index(struct dedup_base *base, const struct oci_manifest *m,
 			struct error *err)
 {
@@ -102,7 +103,8 @@ static int add_of_tag(struct dedup_base *base, const char *tag,
 	return rc;
 }
 
-/* The tag fallback of referrers is found by its image, traces have none. */
+/* May the tag lead to an artifact?  Fallback tags of referrers are found by their image, and
+ * traces have no blocks. */
 static bool may_lead_to_blocks(const char *tag)
 {
 	if (strncmp(tag, TRACE_TAG_PREFIX, strlen(TRACE_TAG_PREFIX)) == 0)
@@ -117,7 +119,7 @@ static int list_artifacts(struct dedup_base *base, struct error *err)
 	int rc =
 		oci_list_tags(base->store, DEDUP_BASE_TAGS_MAX, &tags, &n, err);
 
-	/* Not every registry lists tags, or for everybody. */
+	/* Some registries list no tags, or not for everybody. */
 	if (rc == -ENOENT || rc == -EACCES || rc == -ENOTSUP)
 		return 0;
 	if (rc < 0)
@@ -134,16 +136,17 @@ static int list_artifacts(struct dedup_base *base, struct error *err)
 	for (size_t i = 0; i < n; i++)
 		free(tags[i]);
 	free(tags);
-	/* By digest, so that the order of tags decides nothing. */
+	/* Sort by digest, so that the order of tags does not matter. */
 	if (rc == 0)
 		qsort(base->artifacts, base->n_artifacts,
 		      sizeof(*base->artifacts), compare_digests);
 	return rc;
 }
 
-/* ------------------------------------------------------------ their blocks --- */
+/* --------------------------------------------- --- blocks of the artifacts --- */
 
-/* Did our key sign it?  When that cannot be found out, its blocks are read. */
+/* Did our key sign the artifact?  If that cannot be found out, no: its blocks are read and
+ * checked. */
 static bool is_own(const struct dedup_base *base, const struct artifact *a)
 {
 	char repository[TRUST_PATTERN_MAX + 2];
@@ -194,8 +197,7 @@ static bool is_present(struct dedup_base *base, uint32_t pack)
 	return *known == PRESENCE_YES;
 }
 
-/* Open a pack, and close the one before: blocks are asked for about as they lie
- * there. */
+/* Open a pack and close the last one: blocks are asked for roughly in the order of the packs. */
 static int load_pack(struct dedup_base *base, uint32_t pack, struct error *err)
 {
 	const struct pack *p = block_table_pack(base->blocks, pack);
@@ -218,8 +220,8 @@ static int dedup_base_drop(struct block_sink *sink, size_t index,
 	return 0;
 }
 
-/* Are the bytes at the block's place the block?  One that cannot be read is
- * stored anew, so why does not matter. */
+/* Does the pack have the block's bytes where the map says?  If not, for whatever reason, the
+ * block is stored again. */
 static bool is_right(struct dedup_base *base, const struct block *b)
 {
 	struct block_req req = { .blocks = b,

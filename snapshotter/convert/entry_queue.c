@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Readers hand over batches of entries, so that the lock is taken for many at once. */
+/* Readers put entries into the queue in batches, so that the lock is taken once for many
+ * entries. */
 #include "snapshotter/convert/entry_queue.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include "common/mutex.h"
 
 #define BATCH_BYTES (64 * KIB)
-/* The reader of the layer in turn need not be far ahead. */
+/* bytes that the reader of the layer in turn may be ahead */
 #define TURN_BYTES MIB
 
 struct queued_entry {
@@ -26,8 +27,8 @@ struct entry_batch {
 };
 
 struct queued_layer {
-	struct entry_batch *filling; /* the reader's */
-	/* The rest is under the lock. */
+	struct entry_batch *filling; /* used by the layer's reader alone */
+	/* The members below are under the lock. */
 	struct entry_batch *first, *last;
 	uint64_t bytes;
 	bool ended;
@@ -36,11 +37,14 @@ struct queued_layer {
 struct entry_queue {
 	size_t n_layers;
 	struct queued_layer *layers;
-	struct entry_batch *taken; /* the taker's, as its next entry */
+	/* used by the taking thread alone, like the next member */
+	struct entry_batch *taken;
 	struct queued_entry *at;
-	pthread_mutex_t lock;       /* for what is below, and the layers */
-	pthread_cond_t room, moved; /* for readers; for the taker */
-	size_t next, turn;          /* layers to be read, and taken */
+	pthread_mutex_t lock; /* for the members below, and the layers */
+	/* readers wait for room, the taking thread for moved */
+	pthread_cond_t room, moved;
+	/* the next layer to read, and the one to take */
+	size_t next, turn;
 	uint64_t bytes, peak;
 	bool woken, stopped;
 };
@@ -161,7 +165,7 @@ static uint64_t batch_bytes(const struct entry_batch *b)
 	return sizeof(*b) + b->size;
 }
 
-/* ---------------------------------------------------------------- readers --- */
+/* ---------------------------------------------------- --- reading threads --- */
 
 bool entry_queue_begin(struct entry_queue *q, size_t *ret_layer)
 {
@@ -196,7 +200,7 @@ static bool is_full(const struct entry_queue *q, size_t layer)
 				: q->bytes >= ENTRY_QUEUE_BYTES;
 }
 
-/* Hand over what the reader filled.  False: the queue was stopped. */
+/* Put the reader's batch into the queue.  False: the queue was stopped. */
 static bool put_batch(struct entry_queue *q, size_t layer)
 {
 	struct queued_layer *l = &q->layers[layer];
@@ -249,8 +253,8 @@ int entry_queue_put(struct entry_queue *q, size_t layer,
 
 void entry_queue_end(struct entry_queue *q, size_t layer)
 {
-	/* A layer whose last entries found no room before the stop has not ended: its taker
-	 * would take a failure that is another layer's for an entry that is not there. */
+	/* If the queue was stopped before the last entries had room, the layer does not count
+	 * as ended: the taking thread would take another layer's failure for a missing entry. */
 	bool is_whole = put_batch(q, layer);
 
 	(void)pthread_mutex_lock(&q->lock);
@@ -267,9 +271,9 @@ void entry_queue_wake(struct entry_queue *q)
 	(void)pthread_mutex_unlock(&q->lock);
 }
 
-/* ------------------------------------------------------------------ taker --- */
+/* ------------------------------------------------------ --- taking thread --- */
 
-/* With the lock: the next batch of the layer in turn becomes the taker's. */
+/* Give the next batch of the layer in turn to the taking thread.  The lock is held. */
 static enum entry_taken take_batch(struct entry_queue *q)
 {
 	struct queued_layer *l = &q->layers[q->turn];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Nothing is mounted: an image is a stranger's, and the kernel trusts its own.  A folder
- * is read one entry at a time, so that memory is for the folders on the way down, for a
- * mark of each folder met, and for the names of files with several.
+ * The image is not mounted: it is untrusted, and the kernel trusts EROFS images.  A folder is
+ * read one entry at a time, so memory is needed only for the folders on the current path, a
+ * mark for each folder met, and the names of files with several names.
  */
 #include "snapshotter/convert/erofs_layer.h"
 
@@ -20,29 +20,31 @@
 #include "common/temp_file.h"
 #include "image/erofs/erofs.h"
 
-#define DATA_PIECE MIB                     /* handed to a visitor at once */
-#define LINK_NAMES_MAX ((size_t)256 * MIB) /* bytes, of files with several */
-#define XATTRS_MAX 4096                    /* of one inode, as in a tar */
-/* Look-ups of content.  Names may share an inode, so that a small image has many. */
+/* bytes given to a visitor at once */
+#define DATA_PIECE MIB
+/* limit of the stored names of files with several names, in bytes */
+#define LINK_NAMES_MAX ((size_t)256 * MIB)
+#define XATTRS_MAX 4096 /* of one inode, as for a tar */
+/* Limit of look-ups of content.  Names may share an inode, so even a small image can need many. */
 #define MAPS_MAX (UINT64_C(1) << 27)
-/* After so much of a layer the disk of temporary files is looked at, where this much is
- * left free, or a 20th of the disk if that is less. */
+/* After this many bytes of a layer the free space of the temporary disk is checked: ROOM_KEPT
+ * has to be left free, or a 20th of the disk if that is less. */
 #define SPOOL_LOOK (64 * MIB)
 #define ROOM_KEPT (4 * GIB)
 #define OVERLAY "trusted.overlay."
 
-/* An inode that may not be met twice, or is a hard link then. */
+/* An inode that was met.  If it is met again, it is a hard link, or for a folder an error. */
 struct known_inode {
 	uint64_t nid;
-	char path[]; /* the first name; of a folder "" */
+	char path[]; /* the first name; "" for a folder */
 };
 
 /* A folder that is being read. */
 struct open_dir {
 	struct erofs_inode inode;
-	uint64_t cookie; /* of the entry before the next */
-	size_t path_len; /* of the folder's path, with a slash */
-	/* The name of the entry before the next, in the image; NULL: none. */
+	uint64_t cookie; /* position of the current entry */
+	size_t path_len; /* bytes of the folder's path with a slash */
+	/* The name of the last entry, in the image; NULL: there was none. */
 	const char *last;
 	size_t last_len;
 };
@@ -55,19 +57,21 @@ struct entry_xattr {
 struct erofs_walk {
 	struct tar_visitor *visitor;
 	struct erofs_image img;
-	void *known; /* tsearch(3), of struct known_inode */
+	void *known; /* tree (tsearch(3)) of struct known_inode */
 	size_t link_names;
 	uint64_t
 		given; /* bytes of content: files may share blocks, and many be one */
 	struct open_dir *dirs;
 	size_t n_dirs, cap_dirs;
-	struct buf path, other; /* of the entry; a whiteout's, or a target */
-	uint64_t nid, cookie;   /* of the entry */
-	uint32_t mode;          /* of the inode whose xattrs are read */
+	/* of the entry; of a whiteout or a link's target */
+	struct buf path, other;
+	uint64_t nid, cookie; /* of the entry */
+	uint32_t mode;        /* of the inode whose xattrs are read */
 	struct xattr *xattrs;
-	void *xattr_names; /* tsearch(3), of struct entry_xattr: what is in the list */
-	size_t n_xattrs; /* read of the inode */
-	uint64_t n_maps; /* look-ups of content, of all files */
+	/* tree (tsearch(3)) of struct entry_xattr: those in the list */
+	void *xattr_names;
+	size_t n_xattrs; /* xattrs read of the current inode */
+	uint64_t n_maps; /* look-ups of content, for all files */
 	bool is_opaque;
 	struct error *err;
 };
@@ -79,7 +83,7 @@ static int compare_nids(const void *a, const void *b)
 	return (x->nid > y->nid) - (x->nid < y->nid);
 }
 
-/* `*ret`: as it was met before; NULL: it was not, and is remembered now. */
+/* Find the inode among those met; NULL: it is new, and remembered now. */
 static int meet_inode(struct erofs_walk *w, uint64_t nid, const char *path,
 		      const struct known_inode **ret)
 {
@@ -125,8 +129,8 @@ static void xattrs_drop(struct erofs_walk *w)
 	w->is_opaque = false;
 }
 
-/* The overlay of a container finds its marks in each layer; here all layers become one
- * tree, to which they are applied. */
+/* Read overlayfs' mark of an opaque folder.  A container's overlay would use the mark in the
+ * layer; here all layers are merged into one tree. */
 static int take_mark(struct erofs_walk *w, const char *mark, const char *value,
 		     size_t size)
 {
@@ -143,8 +147,8 @@ static int take_mark(struct erofs_walk *w, const char *mark, const char *value,
 			 mark);
 }
 
-/* The kernel has the first value of an inode's own area, else the first of the shared one:
- * no honest writer leaves that to readers. */
+/* Refuse two values of one xattr.  The kernel takes the first of the inode's own area, else the
+ * first of the shared area, and no honest writer depends on that. */
 static int refuse_twice(struct erofs_walk *w, const char *name)
 {
 	char text[TAR_NAME_MAX];
@@ -215,7 +219,7 @@ static int read_content(struct erofs_walk *w, const struct erofs_inode *i)
 	return rc == 0 ? v->end(v, w->err) : rc;
 }
 
-/* An entry that only says what a layer below has no more. */
+/* Give the visitor a whiteout or opaque mark, which only says what a lower layer has no more. */
 static int give_mark(struct erofs_walk *w, size_t dir_len, const char *prefix,
 		     const char *name)
 {
@@ -298,7 +302,7 @@ static int enter_dir(struct erofs_walk *w, const struct erofs_inode *i)
 			    : 0;
 }
 
-/* The inode at w->path, whose folder's path has `dir_len` bytes. */
+/* Give the visitor the inode at w->path; its folder's path has `dir_len` bytes. */
 static int walk_inode(struct erofs_walk *w, size_t dir_len)
 {
 	const struct known_inode *before = NULL;
@@ -308,7 +312,8 @@ static int walk_inode(struct erofs_walk *w, size_t dir_len)
 
 	if (rc < 0)
 		return rc;
-	/* Also of a whiteout: that of ".wh..opq" would be the mark of an opaque folder. */
+	/* Checked for whiteouts too: a whiteout of ".wh..opq" would look like the mark of an
+	 * opaque folder. */
 	if (strncmp(name, WHITEOUT_PREFIX, strlen(WHITEOUT_PREFIX)) == 0)
 		return error_set(w->err, EINVAL,
 				 "a name that a tar would have for a whiteout");
@@ -332,8 +337,8 @@ static int walk_inode(struct erofs_walk *w, size_t dir_len)
 
 /* ------------------------------------------------------------------- walk --- */
 
-/* The kernel searches a folder by halves, so that of names out of order it finds some only,
- * and of two that are equal one: a container would not see what the walk does. */
+/* Check that names are in order and differ.  The kernel searches a folder by halves, so a
+ * container would not find all names that this walk sees. */
 static int check_order(struct erofs_walk *w, const char *name, size_t len)
 {
 	struct open_dir *d = &w->dirs[w->n_dirs - 1];
@@ -348,8 +353,7 @@ static int check_order(struct erofs_walk *w, const char *name, size_t len)
 	return 0;
 }
 
-/* Take the next entry, but not the folder's own name and that of the folder around it; 1:
- * it is at w->path. */
+/* Take the next entry except "." and ".."; 1: it is at w->path. */
 static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 		      uint8_t type, uint64_t cookie)
 {
@@ -423,7 +427,8 @@ static int walk_bytes(const void *data, size_t len, struct tar_visitor *v,
 	return rc;
 }
 
-/* A layer of a few MiB may unpack to a TiB, and others need the disk, too. */
+/* Check the disk's free space: a layer of a few MiB may unpack to a TiB, and other programs
+ * need the disk too. */
 static int check_room(int fd, struct error *err)
 {
 	struct statvfs fs;
@@ -439,7 +444,7 @@ static int check_room(int fd, struct error *err)
 		       : 0;
 }
 
-/* To the end, where the digest is known to be right. */
+/* Write the whole layer to a file, up to its end, where its digest is checked. */
 static int spool_layer(struct layer *l, struct tar_visitor *v, int fd,
 		       uint64_t *ret_len, struct error *err)
 {

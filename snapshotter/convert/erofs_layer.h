@@ -6,13 +6,13 @@
 #include "snapshotter/convert/tar.h"
 
 /*
- * Read the layer to its end into a temporary file in `temp_dir`, then walk its folders;
- * the visitor hears of them as of a tar's entries, whiteouts and opaque folders by the
- * names that a tar has for them.  The message of a failure names the entry.
- *   -EINVAL   no EROFS image, or a damaged one
- *   -ENOTSUP  compressed content, content in another device, marks of overlayfs that
- *             no layer of a tar can have
- *   or what layer_read() or the visitor returned
+ * Read the layer to its end into a temporary file in `temp_dir`, then walk its folders; the
+ * visitor gets entries as of a tar, with whiteouts and opaque folders as a tar's .wh. names.
+ * The message of a failure names the entry.
+ *     -EINVAL   no EROFS image, or a damaged one
+ *     -ENOTSUP  compressed content, content in another device, marks of overlayfs that
+ *                         no layer of a tar can have
+ *     or what layer_read() or the visitor returned
  */
 int erofs_walk(struct layer *l, const char *temp_dir, struct tar_visitor *v,
 	       struct error *err) MUST_CHECK;

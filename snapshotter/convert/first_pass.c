@@ -26,16 +26,17 @@
 
 #define NO_LAYER SIZE_MAX
 
-/* A layer that is read; its reader's until the queue says that it ended. */
+/* A layer that is being read; used by its reader alone until its end is in the queue. */
 struct layer_run {
 	struct tar_visitor visitor;
 	struct first_pass *pass;
 	size_t index;
 	struct layer *stream;
-	uint64_t told; /* stored bytes that are in the pass's sum */
+	uint64_t told; /* stored bytes that were added to the pass's sum */
 	struct span_set *spans;
 	struct memory_claim window;
-	bool is_blamed; /* a failure is the layer's, if its code says so */
+	/* a failure was caused by the layer's content, if its code says so */
+	bool is_blamed;
 	int rc;
 	struct error err;
 };
@@ -55,9 +56,9 @@ struct first_pass {
 	struct thread readers[FIRST_PASS_LAYERS];
 	unsigned int n_readers;
 	uint64_t total;              /* stored bytes of all layers */
-	atomic_uint_fast64_t stored; /* ... that came */
+	atomic_uint_fast64_t stored; /* stored bytes that were read so far */
 	atomic_bool stopped;
-	atomic_size_t failed; /* the first layer whose reader failed */
+	atomic_size_t failed; /* the layer whose reader was the first to fail */
 };
 
 /* ------------------------------------------------------------------- pace --- */
@@ -76,8 +77,9 @@ static void stop_readers(struct first_pass *f)
 }
 
 /*
- * A layer whose zstd window is larger than most waits until those before it have ended, so
- * that four of 512 MiB never take 2 GiB together.  The layer in turn waits for nobody.
+ * Called when a layer has a zstd window larger than most: it waits until all earlier layers
+ * have ended, so that four windows of 512 MiB never take 2 GiB together.  The layer in turn
+ * does not wait.
  */
 static int first_pass_turn(struct memory_claim *c, struct error *err)
 {
@@ -106,7 +108,7 @@ static void tell_stored(struct layer_run *r, uint64_t stored)
 	entry_queue_wake(r->pass->queue);
 }
 
-/* A layer may be one file, whose bytes are passed over. */
+/* Report progress: a layer may be one large file, whose bytes are skipped. */
 static void tell_came(struct tar_visitor *v)
 {
 	struct layer_run *r = container_of(v, struct layer_run, visitor);
@@ -129,7 +131,7 @@ static int check_diff_id(const struct digest *found, const struct digest *want,
 			 is, text);
 }
 
-/* Read the second time what was verified, not the store. */
+/* Read the second time from the spooled file, which was verified, not from the store. */
 static int use_spool(struct plan_layer *l, struct error *err)
 {
 	char path[64];
@@ -163,7 +165,7 @@ static int walk_stream(struct layer_run *r, struct plan_layer *l,
 	return rc;
 }
 
-/* Open the kept reading of a layer, and set its path; -1: there is none. */
+/* Open the layer's earlier reading and set its path; -1: there is none. */
 static int open_kept(const struct first_pass *f, const struct plan_layer *l,
 		     char **ret_path)
 {
@@ -176,7 +178,7 @@ static int open_kept(const struct first_pass *f, const struct plan_layer *l,
 	return *ret_path ? open(*ret_path, O_RDONLY | O_CLOEXEC) : -1;
 }
 
-/* Its spans are there, and its headers are a short tar. */
+/* Use a kept reading instead of the layer: it has the spans, and its headers form a short tar. */
 static int read_kept(struct layer_run *r, struct plan_layer *l,
 		     const char *path, int fd, struct error *err)
 {
@@ -260,7 +262,7 @@ static void *first_pass_main(void *arg)
 		else
 			(void)atomic_compare_exchange_strong(&f->failed, &none,
 							     i);
-		/* Its entries come before its failure. */
+		/* Put the entries into the queue before the failure is seen. */
 		entry_queue_end(f->queue, i);
 		if (r->rc < 0)
 			stop_readers(f);
@@ -283,7 +285,7 @@ static int apply_kept(struct plan_layer *l, struct apply *apply,
 	}
 	if (!S_ISREG(e->mode) || e->hard)
 		return 0;
-	/* Whiteouts are here too: both passes count alike. */
+	/* Count whiteouts too, so that both passes number the entries alike. */
 	if (array_grow(&l->files, l->n_files, &l->cap_files, 256) < 0)
 		return error_nomem(err);
 	l->files[l->n_files++] = file;
@@ -299,7 +301,7 @@ static void show_read(struct first_pass *f)
 			       atomic_load(&f->stored), f->total);
 }
 
-/* The first layer whose reader failed: others ended because of it. */
+/* Report the failure of the layer that failed first: others ended because of it. */
 static int take_failure(struct first_pass *f, struct pass_failure *ret,
 			struct error *err)
 {
@@ -312,7 +314,7 @@ static int take_failure(struct first_pass *f, struct pass_failure *ret,
 	return r->rc;
 }
 
-/* After the last entry of a layer that was right. */
+/* Called after the last entry of a layer that was read without failure. */
 static int end_layer(struct first_pass *f, struct layer_run *r,
 		     struct error *err)
 {
@@ -355,7 +357,7 @@ static int apply_layer(struct first_pass *f, struct apply *apply, size_t i,
 
 /* ------------------------------------------------------------------- pass --- */
 
-/* A layer is at fault, and not the way that it came or the disk. */
+/* Note whether the layer's content was wrong, as opposed to the transfer or the disk. */
 static int blame_layer(const struct plan_config *cfg, int rc)
 {
 	if (cfg->is_at_fault)
@@ -378,7 +380,7 @@ static int explain_failure(struct first_pass *f,
 	return plan_wrap_layer(f->plan, failure->layer, rc, err);
 }
 
-/* All kinds before any byte. */
+/* Check the types of all layers before any byte is read. */
 static int check_types(struct first_pass *f, struct error *err)
 {
 	struct plan *p = f->plan;
@@ -415,7 +417,7 @@ static int start_readers(struct first_pass *f, struct error *err)
 				  err);
 		f->n_readers += rc == 0;
 	}
-	/* Fewer take longer. */
+	/* Fewer readers only take longer. */
 	return f->n_readers ? 0 : rc;
 }
 

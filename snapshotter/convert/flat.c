@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Folders come first, then files with content in the order of the layers, then
- * what has none, then hard links: an unpack never meets a name before what it
- * needs.  The gzip stream is cut into members, so that threads can make them
- * and the result does not depend on how many.
+ * Folders are written first, then files with content in the order of the layers, then files
+ * without content, then hard links: an unpack never meets a name before what it needs.  The
+ * gzip stream consists of members, so that several threads can compress it, and the result does
+ * not depend on their number.
  */
 #include "snapshotter/convert/flat.h"
 
@@ -21,7 +21,7 @@
 #include "snapshotter/convert/flat_image.h"
 #include "snapshotter/convert/pax.h"
 
-#define MEMBER (1u << 20) /* plain bytes of a gzip member */
+#define MEMBER (1u << 20) /* uncompressed bytes of a gzip member */
 #define MEMBER_CAP (MEMBER + MEMBER / 512 + 1024)
 #define GZIP_LEVEL 6
 #define GZIP_WINDOW (15 + 16) /* 32 KiB, gzip wrapping */
@@ -36,11 +36,12 @@ struct flat {
 	struct hasher *plain_hash, *stored_hash;
 	struct digest diff_id, digest;
 	uint64_t size;   /* stored bytes */
-	int fd;          /* of the stored layer */
-	uint8_t *member; /* being filled */
+	int fd;          /* file of the stored layer */
+	uint8_t *member; /* the member that is being filled */
 	uint32_t n_member;
-	struct error err; /* of the pool, as libarchive cannot carry it */
-	uint64_t pos;     /* bytes of the current file that were written */
+	/* failure of the pool, which libarchive cannot return */
+	struct error err;
+	uint64_t pos; /* bytes of the current file that were written */
 	uint64_t file_size;
 	bool below_second; /* the header's time is between -1 s and 0 */
 };
@@ -120,9 +121,9 @@ static int put_plain(struct flat *f, const void *data, size_t len)
 	return 0;
 }
 
-/* Take the records of a header, which libarchive gives at once, as nothing is
- * gathered (open_archive()). It has no way to say "-0.5", so it was told
- * -1.5. */
+/* Take the records of a header.  libarchive gives them in one call, since it does not buffer
+ * (open_archive()). It cannot write "-0.5", so the entry was given -1.5, which is corrected
+ * here. */
 static la_ssize_t write_plain(struct archive *a, void *arg, const void *data,
 			      size_t len)
 {
@@ -157,7 +158,7 @@ static int tar_error(struct flat *f, struct error *err)
 	return error_set(err, EIO, "write the layer: %s", text ? text : "?");
 }
 
-/* A name of the inode; the arena keeps it. */
+/* The path of one of the inode's names; the tree's arena owns it. */
 static int first_name(struct tree *t, const struct dentry *d, char **ret,
 		      struct error *err)
 {
@@ -189,8 +190,8 @@ static void fill_entry(struct archive_entry *ae, const struct inode *i,
 	archive_entry_set_mode(ae, i->mode);
 	archive_entry_set_uid(ae, i->uid);
 	archive_entry_set_gid(ae, i->gid);
-	/* libarchive writes -1 and 0.5 as "-1.5".  write_plain() makes -0.5 of
-	 * that where it is meant. */
+	/* libarchive writes -1 s and 0.5 s as "-1.5".  write_plain() makes it -0.5 where that
+	 * is meant. */
 	if (i->mtime < 0 && i->mtime_nsec)
 		archive_entry_set_mtime(ae, i->mtime == -1 ? -1 : i->mtime + 1,
 					1000000000 - (long)i->mtime_nsec);
@@ -231,7 +232,7 @@ static int write_header(struct flat *f, const struct inode *i, const char *path,
 	return rc < ARCHIVE_WARN ? tar_error(f, err) : 0;
 }
 
-/* Does anything of the second pass bring the inode? */
+/* Does the second pass give content to the inode? */
 static bool has_content(const struct inode *i)
 {
 	return S_ISREG(i->mode) && i->size;
@@ -239,7 +240,7 @@ static bool has_content(const struct inode *i)
 
 typedef int walk_fn(struct flat *f, struct dentry *d, struct error *err);
 
-/* Every name below `dir`, folders before what is in them, in byte order. */
+/* Call `each` for every name below `dir`: folders before their entries, in byte order. */
 static int walk_folder(struct flat *f, struct inode *dir, walk_fn *each,
 		       struct error *err)
 {
@@ -257,7 +258,7 @@ static int walk_folder(struct flat *f, struct inode *dir, walk_fn *each,
 	return rc;
 }
 
-/* Folders remember their name; files are not named yet. */
+/* Write a folder's header and remember its name; files are written later. */
 static int write_folder(struct flat *f, struct dentry *d, struct error *err)
 {
 	char *path;
@@ -265,7 +266,7 @@ static int write_folder(struct flat *f, struct dentry *d, struct error *err)
 
 	d->inode->user_ptr = NULL;
 	if (!S_ISDIR(d->inode->mode)) {
-		/* The first of its names, until it is written. */
+		/* Clear the file's name, which name_file() sets. */
 		return 0;
 	}
 	d->inode->user_ptr = d;
@@ -273,7 +274,7 @@ static int write_folder(struct flat *f, struct dentry *d, struct error *err)
 	return rc < 0 ? rc : write_header(f, d->inode, path, NULL, err);
 }
 
-/* A file's first name, for when its content comes. */
+/* Remember a file's first name for the time when its content is read. */
 static int name_file(struct flat *f, struct dentry *d, struct error *err)
 {
 	char *path;

@@ -10,7 +10,7 @@
 
 struct flat;
 
-/* `t` and `upload` are borrowed.  Folders are written at once. */
+/* Make the layer; folders are written at once.  `t` and `upload` are borrowed. */
 int flat_new(struct tree *t, unsigned int jobs, const char *temp_dir,
 	     struct upload *upload, struct flat **ret,
 	     struct error *err) MUST_CHECK;
@@ -21,17 +21,16 @@ DEFINE_AUTO(flat)
  * borrowed from `f`. */
 struct copy_sink *flat_wrap(struct flat *f, struct copy_sink *next);
 
-/* After the last file: everything that has no content, and the end.  The layer
- * is given to `upload`. */
+/* Called after the last file: write everything without content, and the end of the tar.  The
+ * layer is given to `upload`. */
 int flat_close(struct flat *f, struct error *err) MUST_CHECK;
 
-/* Digest of the layer's content, once it is closed. */
+/* The digest of the layer's uncompressed bytes, after flat_close(). */
 const struct digest *flat_diff_id(const struct flat *f);
 
 /*
- * The image of that one layer: `config` of the old one with other diff ids is
- * stored as a blob; `ret` is the manifest, not stored yet, whose layer is
- * annotated with `artifact`.
+ * Make the image of that one layer: the old image's `config`, with other diff ids, is stored as
+ * a blob; `ret` is the manifest, not stored yet, whose layer is annotated with `artifact`.
  */
 int flat_manifest(struct flat *f, struct oci_store *store,
 		  const struct buf *config, const struct digest *artifact,

@@ -12,7 +12,7 @@
 #define CONFIG_TYPE "application/vnd.oci.image.config.v1+json"
 #define LAYER_TYPE "application/vnd.oci.image.layer.v1.tar+gzip"
 
-/* The old config says everything but how many layers there are. */
+/* Make the config from the old one, replacing only the list of layers. */
 static int make_config(const struct flat_image *f, char **ret,
 		       struct error *err)
 {
@@ -27,7 +27,7 @@ static int make_config(const struct flat_image *f, char **ret,
 				  json_pack("{s:s, s:[o]}", "type", "layers",
 					    "diff_ids",
 					    json_digest(f->diff_id)));
-	/* Its history tells of layers that are gone. */
+	/* Remove the history, which describes the old layers. */
 	(void)json_object_del(root, "history");
 	*ret = bad ? NULL : json_dumps(root, JSON_COMPACT);
 	return *ret ? 0 : error_nomem(err);

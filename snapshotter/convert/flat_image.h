@@ -7,13 +7,13 @@
 
 struct flat_image {
 	struct oci_store *store;
-	const struct buf *config;      /* of the image it comes from */
-	const struct digest *artifact; /* named on the layer */
+	const struct buf *config;      /* config of the original image */
+	const struct digest *artifact; /* named in an annotation of the layer */
 	const struct digest *diff_id, *layer;
 	uint64_t layer_size;
 };
 
-/* Store the config; the manifest is not stored. */
+/* Store the config and make the manifest, which is not stored. */
 int flat_image_make(const struct flat_image *f, struct oci_manifest *ret,
 		    struct error *err) MUST_CHECK;
 

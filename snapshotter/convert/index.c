@@ -32,9 +32,9 @@ static int parse_entry(const json_t *m, struct index_entry *ret,
 	return digest_parse(json_text_of(m, "digest"), &ret->digest, err);
 }
 
-/* An image may have an artifactType, too: what is made for a platform runs.  That of
- * attestations is "unknown".  A variant whose layers are EROFS images is copied: the one with
- * ordinary layers beside it is what nodes start. */
+/* Is the entry an image that runs on a platform?  Attestations have the platform "unknown"; an
+ * artifactType does not tell, since an image may have one.  A variant with EROFS layers is not
+ * converted but copied: nodes start the variant with ordinary layers. */
 static bool is_image(const json_t *m)
 {
 	const json_t *p = json_object_get(m, "platform");
@@ -204,7 +204,7 @@ static int copy_blob(struct oci_store *src, struct oci_store *dst,
 	file.fd = fd;
 	if (rc == 0 && d->size)
 		rc = source_read(s, &req, &file.sink, err);
-	/* The store checks the digest as it takes it. */
+	/* oci_put_blob() checks the digest. */
 	return rc < 0 ? rc
 		      : oci_put_blob(dst, &d->digest, d->size, fd, NULL, err);
 }

@@ -26,7 +26,7 @@ static json_t *artifact_json(const struct artifact *a)
 	uint64_t stored = a->meta.size + a->map.size;
 
 	for (size_t i = 0; i < a->n_packs; i++) {
-		/* The layers of an index are the image's. */
+		/* The layers of form index belong to the image, so their bytes do not count. */
 		if (a->format != ARTIFACT_FORMAT_INDEX ||
 		    strcmp(a->packs[i].media_type, ARTIFACT_WINDOWS_TYPE) == 0)
 			stored += a->packs[i].size;
@@ -61,8 +61,7 @@ static json_t *time_json(int64_t at_s)
 	return at_s ? json_string(text) : json_null();
 }
 
-/* The statement of a signature; only a list of keys tells whether it is
- * good. */
+/* The statement of a signature, unchecked: only a list of keys could tell whether it is good. */
 static json_t *signature_json(const struct buf *sig)
 {
 	struct trust_statement s;
@@ -107,7 +106,7 @@ static int dump_json(const json_t *root, char **ret, struct error *err)
 	return 0;
 }
 
-/* Those that the image has besides, for whoever has to choose. */
+/* The image's other artifacts, for a user who has to choose. */
 static json_t *others_json(const struct check_opened *o)
 {
 	json_t *list = json_array();
@@ -208,7 +207,7 @@ static json_t *images_json(struct oci_store *store,
 	return bad ? NULL : steal_ptr(&images);
 }
 
-/* Tags of our own making: referrers' fallback, flat artifacts, traces. */
+/* Is the tag one that bootseer makes: referrers' fallback, flat artifacts, traces? */
 static bool is_own_tag(const char *tag)
 {
 	return strncmp(tag, "sha256-", 7) == 0 ||
@@ -225,7 +224,7 @@ static int list_tag(struct oci_store *store, const char *tag, json_t *list,
 		return 0;
 	rc = oci_get_manifest(store, tag, &m, err);
 	if (rc == -ENOENT)
-		return 0; /* it went while we listed */
+		return 0; /* the tag was removed since it was listed */
 	if (rc < 0)
 		return rc;
 	if (json_array_append_new(list,
@@ -260,7 +259,7 @@ int image_list(const struct oci_ref *ref, const struct oci_config *cfg,
 
 /* ----------------------------------------------------------------- remove --- */
 
-/* The artifact that a flat image names. */
+/* Remove the artifact that a flat image names. */
 static int remove_named(struct oci_store *store, const struct digest *image,
 			struct error *err)
 {
@@ -295,7 +294,7 @@ int image_remove(const struct oci_ref *ref, const struct oci_config *cfg,
 					err);
 	if (rc == 0 && n == 0)
 		rc = remove_named(store, &image, err);
-	/* All of them: an older one would be found next. */
+	/* Remove all artifacts: nodes would use an older one next. */
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = remove_artifact(store, &list[i], err);
 	return rc < 0 ? error_wrap(err, rc, "remove what was stored of %s",

@@ -15,24 +15,27 @@
 #include "snapshotter/convert/decode.h"
 
 #define PIECE (256 * KIB) /* plain bytes handed over at once */
-#define PIECES 12         /* of them ahead of the user */
+#define PIECES 12         /* pieces that are decoded ahead of the user */
 
 struct layer {
-	struct source_sink sink; /* of the source; first for container_of */
+	/* receives the stored bytes of the source; first for container_of */
+	struct source_sink sink;
 	struct layer_input in;
 	struct decoder *decoder;
 	struct hasher *stored_hash;
-	uint64_t stored; /* bytes that came; the thread's */
-	int64_t idle_ns; /* since when it waits for more; the thread's */
+	/* bytes that were received; used by the thread alone */
+	uint64_t stored;
+	/* since when the thread waits for bytes; used by it alone */
+	int64_t idle_ns;
 	struct thread thread;
 
 	/* Ring: the thread fills head, the user takes tail. */
-	pthread_mutex_t lock; /* for what is below */
+	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t moved;
 	uint64_t head, tail;
-	uint64_t stored_shown; /* `stored`, for the user */
+	uint64_t stored_shown; /* copy of `stored`, for the user */
 	bool ended;            /* the thread is done */
-	bool stop;             /* the user wants no more */
+	bool stop;             /* the user needs no more */
 	int rc;                /* how the thread ended */
 	struct error err;
 
@@ -41,14 +44,14 @@ struct layer {
 		size_t len;
 	} ring[PIECES];
 
-	/* The user's. */
-	bool holds; /* piece `tail` is lent out */
+	/* Used by the user's thread alone. */
+	bool holds; /* piece `tail` is lent to the user */
 	struct hasher *plain_hash;
 	struct digest diff_id;
 	uint64_t plain;
 };
 
-/* The piece to fill, when there is room; NULL: stop. */
+/* Wait for room in the ring; returns the piece to fill, NULL: stop. */
 static uint8_t *piece_get(struct layer *l)
 {
 	uint8_t *p;
@@ -70,7 +73,7 @@ static void piece_done(struct layer *l)
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* Decode all of `in`; full pieces are handed over. */
+/* Decode all of `in`; give full pieces to the user. */
 static int decode_layer(struct layer *l, const uint8_t *in, size_t len,
 			struct error *err)
 {
@@ -95,7 +98,7 @@ static int decode_layer(struct layer *l, const uint8_t *in, size_t len,
 	}
 }
 
-/* Decoding takes what it takes; what the source takes is between. */
+/* Take stored bytes.  Time spent here is decoding; time between two calls is the source's. */
 static int take_stored(struct source_sink *sink, uint64_t pos, const void *data,
 		       size_t len, struct error *err)
 {
@@ -127,7 +130,7 @@ static int take_stored(struct source_sink *sink, uint64_t pos, const void *data,
 	return rc;
 }
 
-/* The whole blob came; was it the right one? */
+/* All bytes were received: check the digest. */
 static int check_end(struct layer *l, struct error *err)
 {
 	struct digest d;

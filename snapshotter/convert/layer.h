@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The plain bytes of a stored layer.  A thread of its own reads, hashes and
- * decodes, ahead of the user by a bounded amount.
+ * Reads the uncompressed bytes of a stored layer.  A thread of its own reads, hashes and
+ * decodes, ahead of the user by a limited amount.
  */
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_LAYER_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_LAYER_H
@@ -12,22 +12,26 @@ struct memory_claim;
 struct span_set;
 struct pace;
 
-#define LAYER_PLAIN_MAX (UINT64_C(1) << 40) /* bytes of one layer, decoded */
+/* largest uncompressed layer in bytes */
+#define LAYER_PLAIN_MAX (UINT64_C(1) << 40)
 
 struct layer_input {
 	struct source *source; /* borrowed until layer_close() */
 	uint64_t size;         /* bytes stored, from the descriptor */
-	struct digest digest;  /* of the stored bytes, checked at the end */
-	bool is_checked;       /* somebody else did that, and keeps them */
-	bool want_diff_id;     /* hash the plain bytes too */
-	int copy_fd;           /* stored bytes are also written there; -1 */
-	struct memory_claim *windows; /* of large zstd windows, borrowed as the
-	                               * source; NULL: no bound */
-	/* Takes where it can be entered, and is of no other use until
+	/* digest of the stored bytes, checked at the end */
+	struct digest digest;
+	/* the stored bytes were verified before and cannot change */
+	bool is_checked;
+	bool want_diff_id; /* hash the uncompressed bytes too */
+	/* file that gets a copy of the stored bytes; -1: none */
+	int copy_fd;
+	/* memory of large zstd windows, borrowed as the source; NULL: not limited */
+	struct memory_claim *windows;
+	/* Receives the points where decoding can begin; not to be used otherwise until
 	 * layer_close(); or NULL. */
 	struct span_set *spans;
-	struct pace *pace; /* of the source and layer_read(), until
-	                    * layer_close(); or NULL */
+	/* may stop the source and layer_read(), until layer_close(); or NULL */
+	struct pace *pace;
 };
 
 struct layer;
@@ -42,19 +46,19 @@ static inline void layer_free(struct layer *l)
 DEFINE_AUTO(layer)
 
 /*
- * The next bytes, borrowed until the next call; `*ret_n` 0 at the end, which is
- * only reached when size and digest were right.
- *   -EBADMSG  not what its descriptor says, or damaged
- *   -EFBIG    more than LAYER_PLAIN_MAX bytes
- *   -ECANCELED  the pace became PACE_STOP
- *   -EBUSY    as memory_claim_take() and memory_claim_came()
+ * Get the next bytes, borrowed until the next call; `*ret_n` 0 at the end, which is reached
+ * only if size and digest are right.
+ *     -EBADMSG  damaged, or not as its descriptor says
+ *     -EFBIG    more than LAYER_PLAIN_MAX bytes
+ *     -ECANCELED  the pace became PACE_STOP
+ *     -EBUSY    as memory_claim_take() and memory_claim_came()
  */
 int layer_read(struct layer *l, const void **ret, size_t *ret_n,
 	       struct error *err) MUST_CHECK;
 
-/* After the end, when it was wanted. */
+/* The digest of the uncompressed bytes, after the end, if want_diff_id. */
 const struct digest *layer_diff_id(const struct layer *l);
-/* Bytes that were read so far, unpacked and as stored. */
+/* Bytes that were read so far, uncompressed and as stored. */
 uint64_t layer_plain_bytes(const struct layer *l);
 uint64_t layer_stored_bytes(struct layer *l);
 

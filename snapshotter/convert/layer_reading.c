@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file: the headers, what span_set_save() writes, a struct layer_found. */
+/* The file has the tar's headers, the output of span_set_save(), and a struct layer_found. */
 #include "snapshotter/convert/layer_reading.h"
 
 #include <errno.h>
@@ -12,7 +12,8 @@
 #include "common/temp_file.h"
 #include "image/spans/spans.h"
 
-/* A disk that is full ends no unpacking. */
+/* Keep headers in the file.  A full disk must not end the unpacking: the reading is given up
+ * instead. */
 static int keep_headers(struct source_sink *sink, uint64_t pos,
 			const void *data, size_t len, struct error *err)
 {
@@ -93,7 +94,8 @@ int layer_reading_end(struct layer_reading *r, const struct digest *diff_id,
 						    (uint64_t)st.st_size);
 	if (rc < 0)
 		return error_errno(err, -rc, "write a temporary file");
-	/* The process that reads strangers' layers is given the descriptor: it may only read. */
+	/* Open the file again for reading only: the process that reads untrusted layers gets
+	 * this descriptor. */
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", r->fd);
 	rc = open(path, O_RDONLY | O_CLOEXEC);
 	if (rc < 0)

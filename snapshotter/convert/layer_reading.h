@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The finds of a reading of a whole gzip layer that an index needs: its spans, and the headers of
- * its tar.  Whoever unpacks a layer keeps these, so that making the index need not read the layer
- * for these once more.  A nameless file hands it to another process of the same program.
+ * The results of reading a whole gzip layer that an index needs: its spans, and the headers of
+ * its tar. An unpack keeps them, so that making the index does not read the layer once more.  A
+ * nameless file passes them to another process of the same program.
  */
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_LAYER_READING_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_LAYER_READING_H
@@ -16,7 +16,8 @@ struct layer_reading {
 	struct source_sink headers; /* for tar_walk(); it never fails */
 	struct span_set *spans;     /* for layer_open() */
 	struct digest layer;
-	uint64_t most; /* bytes of the file; of more it is given up */
+	/* largest file in bytes; beyond it the reading is given up */
+	uint64_t most;
 	/* Private. */
 	struct hasher *hash;
 	uint64_t n_headers; /* bytes */
@@ -30,13 +31,13 @@ int layer_reading_new(const char *temp_dir, const struct oci_descriptor *d,
 void layer_reading_free(struct layer_reading *r);
 DEFINE_AUTO(layer_reading)
 
-/* The layer was read to its end and is right.  `*ret_fd` is the caller's; who may open it by
- * its descriptor's name may read it, whichever user that is. */
+/* End the reading of a layer that was read to its end and is right.  The caller gets `*ret_fd`;
+ * a process of any user that can open it by /proc may read it. */
 int layer_reading_end(struct layer_reading *r, const struct digest *diff_id,
 		      uint64_t plain, int *ret_fd,
 		      struct error *err) MUST_CHECK;
 
-/* The file begins with the headers. */
+/* The end of the file; the headers are its begin. */
 struct layer_found {
 	struct digest layer, diff_id;
 	struct digest headers;

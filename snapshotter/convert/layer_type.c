@@ -11,7 +11,7 @@
 
 #define MAGIC_MAX 6u
 
-/* Media types of layers; how they are compressed, their first bytes say. */
+/* Media types of layers that are read; their first bytes tell the compression. */
 static const char *const layer_types[] = {
 	"application/vnd.oci.image.layer.v1.tar",
 	"application/vnd.oci.image.layer.v1.tar+gzip",
@@ -25,7 +25,7 @@ static const char *const layer_types[] = {
 	"application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
 };
 
-/* Compressions that containerd does not read either. */
+/* Compressions that neither this program nor containerd reads. */
 static const struct {
 	const char *name;
 	size_t len;
@@ -47,7 +47,7 @@ static bool ends_with(const char *text, const char *end)
 	return n >= len && strcmp(text + n - len, end) == 0;
 }
 
-/* The kinds of keys that the layer's own key is encrypted for, "jwe, pgp". */
+/* List the kinds of keys for which the layer's own key is encrypted: "jwe, pgp". */
 static void list_key_kinds(const struct oci_descriptor *layer, struct buf *ret)
 {
 	static const char prefix[] = "org.opencontainers.image.enc.keys.";
@@ -68,8 +68,8 @@ static void list_key_kinds(const struct oci_descriptor *layer, struct buf *ret)
 	}
 }
 
-/* Blocks of such a layer would lie in the registry for all who may pull there to read, so
- * it is not decrypted by whoever has the key either. */
+/* Refuse encrypted layers, even if the key were known: their blocks would be stored unencrypted
+ * in the registry, for all who may pull there. */
 static int refuse_encrypted(const struct oci_descriptor *layer,
 			    struct error *err)
 {
@@ -84,7 +84,7 @@ static int refuse_encrypted(const struct oci_descriptor *layer,
 		layer->media_type, kinds.len ? kinds.data : "unknown");
 }
 
-/* The names that containerd 2.1 to 2.3 and the format's specification gave them. */
+/* Media types of EROFS layers, by containerd 2.1 to 2.3 and by the format's specification. */
 static const char *const erofs_types[] = {
 	"application/vnd.erofs",
 	"application/vnd.erofs+zstd",
@@ -149,7 +149,7 @@ int layer_type_explain(const char *media_type, struct source *source, int rc,
 				 "there: push the image with such layers, or "
 				 "build one without",
 				 media_type);
-	/* A layer that is neither gzip nor zstd was taken for a plain tar. */
+	/* A layer that is neither gzip nor zstd was read as a plain tar. */
 	name = rc == -EBADMSG && source ? compression_of(source) : NULL;
 	if (name)
 		return error_set(err, ENOTSUP,

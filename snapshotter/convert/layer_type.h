@@ -6,8 +6,8 @@
 #include "blockstore/blockstore.h"
 #include "objects/oci.h"
 
-/* -ENOTSUP: layers of this media type are not read; the message has the type, and
- * what to do. */
+/* Check the layer's media type.  -ENOTSUP: such layers are not read; the message has the type,
+ * and what to do. */
 int layer_type_check(const struct oci_descriptor *layer,
 		     struct error *err) MUST_CHECK;
 
@@ -15,9 +15,9 @@ int layer_type_check(const struct oci_descriptor *layer,
 bool layer_type_is_erofs(const char *media_type);
 
 /*
- * Replace or complete the message of a layer that could not be read (`rc`, from
- * `source`, NULL when it was not opened) where its kind is the reason: a foreign one
- * that is not there, or a compression that is not read.  Returns the code.
+ * Explain why a layer could not be read (`rc`, from `source`, NULL when it was not opened) if
+ * its kind is the reason: a foreign layer that is missing, or an unknown compression.  Returns
+ * the code.
  */
 int layer_type_explain(const char *media_type, struct source *source, int rc,
 		       struct error *err) MUST_CHECK;

@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-#define LENGTH_DIGITS 9 /* of a record; no header is that long */
+#define LENGTH_DIGITS 9 /* digits of a record's length; no header is longer */
 
-/* "30 mtime=1350244992.023960108\n": the length counts all of it. */
+/* A record is "30 mtime=1350244992.023960108
+ * ", where 30 is its whole length. */
 bool pax_next(const uint8_t *records, size_t len, size_t *at,
 	      struct pax_text *ret_key, struct pax_text *ret_value)
 {

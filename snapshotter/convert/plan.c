@@ -63,9 +63,9 @@ struct copier {
 	struct plan_layer *layer;
 	struct copy_sink *sink;
 	struct layer *stream;
-	size_t n_files;     /* of this layer, so far */
-	struct inode *file; /* whose bytes come */
-	uint64_t done;      /* unpacked bytes of the layers before */
+	size_t n_files;     /* files of this layer so far */
+	struct inode *file; /* the file whose bytes are read */
+	uint64_t done;      /* unpacked bytes of the earlier layers */
 };
 
 static int copy_entry(struct tar_visitor *v, const struct layer_entry *e,
@@ -139,7 +139,7 @@ static bool has_files(const struct plan_layer *l)
 	return false;
 }
 
-/* Read to the end, for the copy and the digest. */
+/* Read the layer to its end, for its copy and its digest. */
 static int pass_over(const struct copier *c, struct error *err)
 {
 	const void *data;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A layer as both passes over an image need it. */
+/* Reading of one layer, shared by both passes over an image. */
 #include <errno.h>
 
 #include "snapshotter/convert/erofs_layer.h"

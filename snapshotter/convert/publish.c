@@ -22,7 +22,8 @@ static int format_manifest(struct publish *p, const struct buf *config,
 	return rc;
 }
 
-/* The last ones: what they replaced nobody uses any more. */
+/* Name the replaced artifacts in an annotation.  If there are too many, only the last:
+ * artifacts that those had replaced are not used any more. */
 static int name_replaced(struct publish *p, struct error *err)
 {
 	size_t n = p->n_others;
@@ -46,13 +47,13 @@ int publish_manifest(struct publish *p, const char *tag, struct error *err)
 	struct digest stored;
 	int rc = artifact_check_sizes(a, err);
 
-	/* Better told here than by each node. */
+	/* Fail here rather than at each node. */
 	if (rc == 0)
 		rc = artifact_format_config(a, &config, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "publish the artifact");
-	/* As a blob, too: registries want what a manifest names, and nodes may be
-	 * older than the copy in the manifest. */
+	/* Store the config as a blob too: registries require what a manifest names, and older
+	 * nodes do not read the copy in the manifest. */
 	rc = oci_put_bytes(p->store, config.data, config.len, &stored, err);
 	if (rc == 0)
 		rc = format_manifest(p, &config, &manifest, err);

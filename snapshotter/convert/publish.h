@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From what a conversion made to an artifact in a store. */
+/* Stores the artifact that a conversion has made. */
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_PUBLISH_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_PUBLISH_H
 
@@ -7,20 +7,21 @@
 
 /* The artifact to publish. All is borrowed. */
 struct publish {
-	struct oci_store *store; /* has the artifact's blobs */
+	/* the store, which has the artifact's blobs already */
+	struct oci_store *store;
 	struct artifact *artifact;
 	uint64_t image_manifest_size; /* 0: no subject */
 	const char *image_media_type;
-	/* Artifacts that the image has, and the one of them that is used now
-	 * (NULL: none is): unless the new one is just that, it replaces them. */
+	/* Artifacts that the image has already, and the one that nodes use now (NULL: none).
+	 * The new artifact replaces them, unless it is the used one itself. */
 	const struct digest *others;
 	size_t n_others;
 	const struct digest *used;
 	uint64_t manifest_size; /* publish_manifest() sets it */
 };
 
-/* Put config and manifest: from here on the artifact is found.  `tag` NULL: by
- * digest and subject only.  Sets artifact->digest. */
+/* Store config and manifest; then nodes can find the artifact.  `tag` NULL: by digest and
+ * subject only.  Sets artifact->digest. */
 int publish_manifest(struct publish *p, const char *tag,
 		     struct error *err) MUST_CHECK;
 

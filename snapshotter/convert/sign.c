@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Signing artifacts, and what is looked at before. */
+/* Signing artifacts, and the checks before. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include "snapshotter/convert/convert_priv.h"
 
-/* Clocks of nodes may be behind by so much. */
+/* Seconds by which nodes' clocks may be behind. */
 #define CLOCK_SLACK_S 300
 
 static int64_t now_s(void)
@@ -50,7 +50,7 @@ int remove_artifact(struct oci_store *store, const struct digest *artifact,
 	return rc < 0 ? rc : oci_remove_manifest(store, artifact, err);
 }
 
-/* ------------------------------------------------------------ signed already --- */
+/* --------------------------------------------------- --- existing signatures --- */
 
 int sign_own_list(const struct sign_key *key, struct trust_keys **ret,
 		  struct error *err)
@@ -72,7 +72,7 @@ void sign_example(const char *pattern, char ret[TRUST_PATTERN_MAX + 2])
 		ret[n - 1] = 'x';
 }
 
-/* Does the signature say what a new one would, for as long? */
+/* Does the signature make the same statement as a new one would, for at least as long? */
 static bool says_the_same(const struct buf *sig, const struct artifact *a,
 			  const struct sign_terms *terms,
 			  const struct trust_keys *own)
@@ -115,7 +115,7 @@ static int is_signed(struct oci_store *store, const struct artifact *a,
 	return 0;
 }
 
-/* ------------------------------------------------------------------- compared --- */
+/* ---------------------------------------------- --- comparing with the layers --- */
 
 /* Keeps the first difference, for the message. */
 struct first_difference {
@@ -140,7 +140,7 @@ static void keep_first(struct compare_report *base, const char *path,
 		f->next->differs(f->next, path, what);
 }
 
-/* -EBADMSG when anything differs. */
+/* Compare the artifact with the layers; -EBADMSG if they differ. */
 static int compare_first(const struct check_target *t,
 			 const struct check_options *opt, struct error *err)
 {
@@ -179,9 +179,9 @@ int sign_existing(const struct check_target *t, const struct check_options *opt,
 	return rc < 0 ? error_wrap(err, rc, "the artifact that it has") : 0;
 }
 
-/* ------------------------------------------------------------- which artifact --- */
+/* -------------------------------------------------- --- choosing the artifact --- */
 
-/* Accepts what the signer, or somebody the signer trusts, has signed already. */
+/* Accepts artifacts that the signer, or a key that the signer trusts, has signed already. */
 struct own_judge {
 	struct artifact_judge base;
 	const struct trust_keys *own, *trusted; /* the latter or NULL */
@@ -189,8 +189,8 @@ struct own_judge {
 			2]; /* where `trusted` must have signed for */
 };
 
-/* The signer's own signatures count wherever they were to be good: whoever made them
- * has answered for these blocks of this image. */
+/* Is it the signer's own signature?  It counts for any repository: the signer has vouched for
+ * these blocks of this image. */
 static bool is_own_signature(const struct own_judge *j, const struct buf *sig,
 			     struct trust_query *q)
 {
@@ -233,7 +233,7 @@ static int own_judge_accept(struct artifact_judge *base,
 	return is_own ? 0 : error_set(err, ENOKEY, "it is a stranger's");
 }
 
-/* Nobody who counts has signed one: then there must be no choice. */
+/* No trusted key has signed an artifact: accept it only if it is the only one. */
 static int find_only(struct check_opened *o, const struct sign_options *opt,
 		     struct error *err)
 {
@@ -248,7 +248,8 @@ static int find_only(struct check_opened *o, const struct sign_options *opt,
 			 o->all.n);
 }
 
-/* `ret_compare`: nobody has answered for it yet. */
+/* Choose the artifact to sign.  `ret_compare`: no trusted key has signed it, so it has to be
+ * compared. */
 static int sign_choose(struct check_opened *o, const struct sign_options *opt,
 		       bool *ret_compare, struct error *err)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Layers are read here and not by libarchive: it takes more dialects than Go's
- * archive/tar, and some otherwise, so that a layer could hold files for a lazy
- * container that containerd and scanners do not find in it (tar_head.h).
+ * Layers are read here and not by libarchive, which accepts more dialects than Go's archive/tar
+ * and reads some of them differently: a layer could then give a lazy container files that
+ * containerd and scanners do not find in it (tar_head.h).
  */
 #include "snapshotter/convert/tar.h"
 
@@ -15,29 +15,30 @@
 #include "common/bytes.h"
 #include "snapshotter/convert/tar_sparse.h"
 
-#define XATTRS_MAX 4096 /* of one entry */
+#define XATTRS_MAX 4096 /* xattrs of one entry */
 #define XATTR_KEY "SCHILY.xattr."
-/* Bytes of headers before one entry, or of a sparse file's map. */
+/* Largest headers of one entry, or largest map of a sparse file, in bytes. */
 #define HEADERS_MAX (8u << 20)
 
-/* An xattr while the last of each name is looked for. */
+/* An xattr of a header, while the last value of each name is searched for. */
 struct found_xattr {
 	const char *name; /* in tar.texts */
 	struct pax_text value;
-	size_t at; /* its place in the header */
+	size_t at; /* its position in the header */
 };
 
 struct tar {
 	struct layer *layer;
 	struct tar_visitor *visitor;
-	const uint8_t *piece; /* what is left of the layer's last piece */
+	const uint8_t *piece; /* rest of the layer's last piece */
 	size_t piece_len;
-	bool has_ended;      /* there is no other one */
-	struct buf gathered; /* bytes before that piece, side by side */
-	size_t gathered_at;  /* those used already */
+	bool has_ended;      /* the layer has no further piece */
+	struct buf gathered; /* bytes before that piece, made contiguous */
+	size_t gathered_at;  /* how many of these are used already */
 	uint64_t used;       /* bytes of the layer so far */
 	bool has_global;     /* a header for the whole archive */
-	bool has_namesake;   /* something else of that name, in any folder */
+	/* the archive has another entry with the global header's name, in any folder */
+	bool has_namesake;
 	struct tar_head head;
 	struct tar_parts parts;
 	/* The current entry's texts, each with a NUL, and its xattrs. */
@@ -90,7 +91,7 @@ static size_t n_gathered(const struct tar *t)
 	return t->gathered.len - t->gathered_at;
 }
 
-/* NULL before there were any. */
+/* The contiguous bytes that were gathered; NULL before there were any. */
 static const uint8_t *gathered_bytes(const struct tar *t)
 {
 	return t->gathered.data
@@ -98,8 +99,8 @@ static const uint8_t *gathered_bytes(const struct tar *t)
 		       : NULL;
 }
 
-/* The next `n` bytes side by side, or as many as there are; borrowed until the next
- * call of any of these. */
+/* Get the next `n` bytes as one range, or as many as there are; borrowed until the next call of
+ * these functions. */
 static int peek_bytes(struct tar *t, uint64_t n, const uint8_t **ret,
 		      size_t *ret_n, struct error *err)
 {
@@ -134,7 +135,7 @@ static int peek_bytes(struct tar *t, uint64_t n, const uint8_t **ret,
 	return rc;
 }
 
-/* Those that are at hand, `n` at most; 0: the layer has ended. */
+/* Get the bytes that are available without copying, `n` at most; 0: the layer has ended. */
 static int at_hand(struct tar *t, uint64_t n, const uint8_t **ret,
 		   size_t *ret_n, struct error *err)
 {
@@ -169,8 +170,7 @@ static int cut_off(struct error *err)
 	return error_set(err, EBADMSG, "the tar is cut off");
 }
 
-/* Hand `n` bytes to the visitor as those of the entry from `off` on; NULL: to
- * nobody. */
+/* Give `n` bytes to the visitor as the entry's content from `off` on; NULL: skip them. */
 static int pass_on(struct tar *t, struct tar_visitor *v, uint64_t off,
 		   uint64_t n, struct error *err)
 {
@@ -194,7 +194,8 @@ static int pass_on(struct tar *t, struct tar_visitor *v, uint64_t off,
 	return 0;
 }
 
-/* Some writers (umoci insert) leave out what fills the last file's block. */
+/* Skip the padding after an entry's content; some writers (umoci insert) leave it out after the
+ * last file. */
 static int skip_filling(struct tar *t, uint64_t stored, struct error *err)
 {
 	uint64_t n = round_up(stored, TAR_BLOCK) - stored;
@@ -214,9 +215,9 @@ static bool has_prefix(const char *s, const char *prefix)
 	return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-/* Other namespaces are refused by file systems, and an ordinary unpack then goes on
- * without them.  overlayfs' own would tell the overlay of a container what it alone may
- * say. */
+/* May the xattr be kept?  File systems refuse other namespaces, and an ordinary unpack then
+ * continues without them.  overlayfs' own xattrs would tell a container's overlay things that
+ * only overlayfs itself may set. */
 bool tar_keeps_xattr(const char *name, uint32_t type, bool hard)
 {
 	if (!hard && !apply_can_have_xattr(type, name))
@@ -228,7 +229,7 @@ bool tar_keeps_xattr(const char *name, uint32_t type, bool hard)
 	       strcmp(name, "system.posix_acl_default") == 0;
 }
 
-/* By name, and of one name the last one of the header first. */
+/* Order by name; of the same name the last one of the header comes first. */
 static int compare_found(const void *a, const void *b)
 {
 	const struct found_xattr *x = a, *y = b;
@@ -237,7 +238,7 @@ static int compare_found(const void *a, const void *b)
 	return rc ? rc : (x->at < y->at) - (x->at > y->at);
 }
 
-/* Those of the records, by names that stay where they are. */
+/* Find the xattrs in the header's records; their names are copied to t->texts, where they stay. */
 static int find_xattrs(struct tar *t, const struct layer_entry *e,
 		       size_t *ret_n, struct error *err)
 {
@@ -252,7 +253,7 @@ static int find_xattrs(struct tar *t, const struct layer_entry *e,
 		if (key.len <= prefix ||
 		    memcmp(key.data, XATTR_KEY, prefix) != 0)
 			continue;
-		/* There is room: no name is as long as its record. */
+		/* texts has room: a name is shorter than its record. */
 		memcpy(name, key.data + prefix, len);
 		name[len] = '\0';
 		if (!tar_keeps_xattr(name, e->mode & S_IFMT, e->hard))
@@ -342,12 +343,12 @@ static const char *add_text(struct tar *t, const struct pax_text *before,
 	return p;
 }
 
-/* Copy the headers' facts into texts of the reader's own. */
+/* Copy the headers' values, with texts of the reader's own. */
 static int make_entry(struct tar *t, size_t headers_len, struct layer_entry *e,
 		      struct error *err)
 {
 	const struct tar_head *h = &t->head;
-	/* All texts are from the headers, with a NUL or a slash each. */
+	/* All texts come from the headers; each needs one more byte, a NUL or a slash. */
 	size_t room = headers_len + 2 * TAR_BLOCK;
 
 	buf_reset(&t->texts);
@@ -374,7 +375,8 @@ static int make_entry(struct tar *t, size_t headers_len, struct layer_entry *e,
 	return read_xattrs(t, e, &e->xattrs, err);
 }
 
-/* 1: entries go on.  0: the archive ends here, with zeros or with the layer. */
+/* Look for the next entry's header.  1: there is one.  0: the archive ends here, by zeros or
+ * with the layer. */
 static int find_header(struct tar *t, struct error *err)
 {
 	const uint8_t *p;
@@ -397,8 +399,8 @@ static int find_header(struct tar *t, struct error *err)
 				   "damaged tar: one block of zeros");
 }
 
-/* The headers of the next entry, borrowed.  How many they are is looked for from their
- * start each time, so twice as many are looked at as the last time. */
+/* Get the headers of the next entry, borrowed.  Their number is found by parsing from the start
+ * each time, so each try looks at twice as many bytes. */
 static int read_headers(struct tar *t, const uint8_t **ret, size_t *ret_len,
 			struct error *err)
 {
@@ -422,7 +424,7 @@ static int read_headers(struct tar *t, const uint8_t **ret, size_t *ret_len,
 
 /* ----------------------------------------------------------------- content --- */
 
-/* The map before the content: `*left` becomes what is behind it. */
+/* Read the sparse map before the content; `*left` becomes the bytes after it. */
 static int read_map(struct tar *t, uint64_t *left, struct error *err)
 {
 	uint64_t want = TAR_BLOCK, used = 0;
@@ -479,7 +481,7 @@ static int read_content(struct tar *t, struct tar_visitor *v, struct error *err)
 
 /* -------------------------------------------------------------------- walk --- */
 
-/* containerd removes what has the name of a header for the whole archive. */
+/* Refuse a second entry with the global header's name: containerd removes files of that name. */
 static int check_global_name(struct tar *t, struct error *err)
 {
 	struct pax_text last = t->head.name;
@@ -533,7 +535,7 @@ static int read_entry(struct tar *t, struct tar_visitor *v,
 	return rc == 0 ? read_content(t, want ? v : NULL, err) : rc;
 }
 
-/* Behind the archive only zeros may follow (records are padded). */
+/* Check that only zeros follow the archive (records are padded). */
 static int check_rest(struct tar *t, struct error *err)
 {
 	const uint8_t *p;

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The entries of a layer. */
+/* Reads the entries of a layer that is a tar. */
 #ifndef BOOTSEER_SNAPSHOTTER_CONVERT_TAR_H
 #define BOOTSEER_SNAPSHOTTER_CONVERT_TAR_H
 
 #include "snapshotter/convert/apply.h"
 #include "snapshotter/convert/layer.h"
 
-/* Takes the entries of a layer in order.  0 to go on, or -errno. */
+/* Receives the entries of a layer in order.  Returns 0 to go on, or -errno. */
 struct tar_visitor {
-	/* `*want` false: the bytes of this entry are passed over.  `e` is
-	 * borrowed until end(). */
+	/* Called for each entry.  `*want` false: its bytes are skipped.  `e` is borrowed until
+	 * end(). */
 	int (*entry)(struct tar_visitor *v, const struct layer_entry *e,
 		     bool *want, struct error *err);
-	/* Bytes of the entry, in the order of the archive; what is left out
-	 * is a hole. */
+	/* Called with bytes of the entry, in the order of the archive; bytes that are left out
+	 * are a hole. */
 	int (*data)(struct tar_visitor *v, uint64_t off, const void *data,
 		    size_t len, struct error *err);
-	/* After the last byte of an entry that was wanted. */
+	/* Called after the last byte of an entry that was wanted. */
 	int (*end)(struct tar_visitor *v, struct error *err);
-	/* More of the layer came, whoever wants it; may be NULL. */
+	/* Called when more bytes of the layer came, also skipped ones; may be NULL. */
 	void (*came)(struct tar_visitor *v);
-	uint64_t plain; /* set for data(): where its bytes are in the layer */
-	/* Takes the headers of all entries as they are; or NULL. */
+	uint64_t plain; /* set for data(): offset of its bytes in the layer */
+	/* Receives the unchanged headers of all entries; or NULL. */
 	struct source_sink *headers;
-	/* The layer is these headers alone, without any content; none may be wanted. */
+	/* The layer consists of headers alone, without content; no entry's bytes may be wanted. */
 	bool is_bare;
 };
 
@@ -35,8 +35,8 @@ struct tar_visitor {
 int tar_walk(struct layer *l, struct tar_visitor *v,
 	     struct error *err) MUST_CHECK;
 
-/* Is it an xattr that Linux would keep on an inode of the kind `type` (S_IF*)?  Of a hard
- * link the kind is not known. */
+/* Would Linux keep the xattr on an inode of the kind `type` (S_IF*)?  For a hard link (`hard`)
+ * the kind is not known. */
 bool tar_keeps_xattr(const char *name, uint32_t type, bool hard);
 
 /* `path` for a message: at most 200 bytes, unprintable ones escaped. */

@@ -22,7 +22,7 @@ static const struct tar_field name_field = { 0, 100 }, mode_field = { 100, 8 },
 			      minor_field = { 337, 8 },
 			      prefix_field = { 345, 155 },
 			      star_prefix_field = { 345, 131 },
-			      /* of GNU tar and star */
+			      /* fields of GNU tar and star */
 	gnu_atime_field = { 345, 12 }, gnu_ctime_field = { 357, 12 },
 			      star_atime_field = { 476, 12 },
 			      star_ctime_field = { 488, 12 },
@@ -30,8 +30,9 @@ static const struct tar_field name_field = { 0, 100 }, mode_field = { 100, 8 },
 #define TYPE_AT 156
 #define MAGIC_AT 257
 #define STAR_MAGIC_AT 508
-#define GOES_ON_AT 482     /* in a header: a block of its map follows */
-#define MAP_GOES_ON_AT 504 /* the same in such a block */
+/* flag in a header: a block of the sparse map follows */
+#define GOES_ON_AT 482
+#define MAP_GOES_ON_AT 504 /* the same flag in such a block */
 
 enum dialect {
 	DIALECT_V7,
@@ -40,9 +41,9 @@ enum dialect {
 	DIALECT_GNU,
 };
 
-/* Records that precede the header of the entry itself. */
+/* Values of the extended headers before the entry's own header. */
 struct extended {
-	struct pax_text records, name, link; /* of 'x', 'L', 'K' */
+	struct pax_text records, name, link; /* of types 'x', 'L', 'K' */
 };
 
 static int odd_header(struct error *err, const char *what)
@@ -67,7 +68,7 @@ static struct pax_text field_of(const uint8_t *header,
 
 /* ----------------------------------------------------------------- numbers --- */
 
-/* Base 256, two's complement; the first bit says that it is one. */
+/* Read a number in base 256, two's complement; the first bit marks this form. */
 static int binary_number(const uint8_t *p, size_t len, int64_t *ret,
 			 struct error *err)
 {
@@ -102,7 +103,7 @@ static int octal_number(const uint8_t *p, size_t len, int64_t *ret,
 		end--;
 	for (; p < end && *p >= '0' && *p <= '7'; p++)
 		n = n * 8 + *p - '0';
-	/* Go ends it at a NUL. */
+	/* Go ends the number at a NUL. */
 	if (p < end && *p != '\0')
 		return error_set(err, EBADMSG,
 				 "a number of its header is none");
@@ -177,7 +178,7 @@ static enum dialect dialect_of(const uint8_t *header)
 							     : DIALECT_POSIX;
 }
 
-/* The sum may be made of unsigned or of signed bytes. */
+/* Check the sum of the header's bytes, which may be computed with unsigned or signed bytes. */
 static int check_sum(const uint8_t *header, struct error *err)
 {
 	int64_t sum = 0, signed_sum = 0, want;
@@ -195,8 +196,8 @@ static int check_sum(const uint8_t *header, struct error *err)
 	return rc;
 }
 
-/* The bytes of blocks that follow a header: an extended one's text, or the map of an
- * old sparse file as far as it is there. */
+/* Bytes of the blocks after a header that belong to it: an extended header's text, or the part
+ * of an old sparse file's map that is available. */
 static int following_record(const uint8_t *header, size_t len, uint64_t *ret,
 			    struct error *err)
 {
@@ -255,7 +256,7 @@ static int take_extended(struct extended *e, uint8_t type,
 	if (to->data)
 		return odd_header(err, "it has two extended headers of a kind");
 	*to = type == 'x' ? *body : text_of(body->data, body->len);
-	/* To Go the name is the header's then. */
+	/* Go takes the name from the header then, so readers would differ. */
 	if (type != 'x' && to->len == 0)
 		return odd_header(err, "it has a long name without a letter");
 	if (type == 'x' && !pax_is_whole(body->data, body->len))
@@ -264,7 +265,7 @@ static int take_extended(struct extended *e, uint8_t type,
 	return 0;
 }
 
-/* Returns the header of the entry itself; NULL: `err`. */
+/* Read the extended headers; returns the entry's own header, or NULL with `err`. */
 static const uint8_t *read_extended(const uint8_t *headers, size_t len,
 				    struct extended *ret, int *ret_rc,
 				    struct error *err)
@@ -292,7 +293,7 @@ static const uint8_t *read_extended(const uint8_t *headers, size_t len,
 	return NULL;
 }
 
-/* A record that is there and says something: an empty one leaves the header's. */
+/* Find a record that is not empty; an empty one leaves the header's value. */
 static bool find_record(const struct pax_text *records, const char *key,
 			struct pax_text *ret)
 {
@@ -302,8 +303,8 @@ static bool find_record(const struct pax_text *records, const char *key,
 
 /* ------------------------------------------------------------------- names --- */
 
-/* Only POSIX' headers have a prefix; star's is shorter, for times follow.  Where GNU's
- * have no times there, Go takes it for a prefix. */
+/* Read the name's prefix, which only POSIX headers have; star's is shorter, since times follow.
+ * If a GNU header has no times in that place, Go reads it as a prefix. */
 static int take_prefix(const uint8_t *h, struct tar_head *ret,
 		       struct error *err)
 {
@@ -360,7 +361,8 @@ static int take_names(const uint8_t *h, const struct extended *e,
 	return rc;
 }
 
-/* A slash is between prefix and name, also when that is empty. */
+/* Does the name end with a slash?  An empty name after a prefix does: a slash stands between
+ * them. */
 static bool ends_with_slash(const struct tar_head *h)
 {
 	return h->name.len ? h->name.data[h->name.len - 1] == '/'
@@ -370,7 +372,7 @@ static bool ends_with_slash(const struct tar_head *h)
 static int take_type(struct tar_head *h, uint8_t type, struct error *err)
 {
 	h->type = (char)type;
-	/* Tars without a flag for folders. */
+	/* Old tars mark a folder only by a slash at the end of its name. */
 	if (type == '\0')
 		h->type = ends_with_slash(h) ? '5' : '0';
 	if (!memchr("0123456Sg", h->type, 9))
@@ -400,7 +402,7 @@ static int take_id(const uint8_t *h, const struct tar_field *f,
 	return rc;
 }
 
-/* "-1350244992.023960108"; digits behind the ninth are of no account. */
+/* Parse a time such as "-1350244992.023960108"; digits after the ninth are ignored. */
 static int parse_time(const struct pax_text *t, struct tar_head *ret,
 		      struct error *err)
 {
@@ -462,7 +464,7 @@ static int take_attributes(const uint8_t *h, struct tar_head *ret,
 	uint64_t mode;
 	int rc = parse_number(h, &mode_field, &mode, err);
 
-	/* Some writers say the type there, too. */
+	/* Some writers add the file type to the mode. */
 	ret->mode = (uint32_t)mode & 07777;
 	if (rc == 0)
 		rc = take_id(h, &uid_field, &ret->records, "uid", &ret->uid,
@@ -492,8 +494,8 @@ static bool has_prefix(const struct pax_text *key, const char *prefix)
 	return key->len >= len && memcmp(key->data, prefix, len) == 0;
 }
 
-/* Records that some readers heed and Go does not; and of sparse files those that come
- * twice, except for the pairs of a map of version 0.0. */
+/* Refuse records that some readers use and Go does not, and repeated records of sparse files,
+ * except the pairs of a map of version 0.0. */
 static int check_records(const struct pax_text *records, struct error *err)
 {
 	static const char *const once[] = {
@@ -523,7 +525,7 @@ static int check_records(const struct pax_text *records, struct error *err)
 	return 0;
 }
 
-/* Versions 0.0, 0.1 and 1.0 of GNU's sparse files in PAX headers. */
+/* Find the version of a GNU sparse file in PAX headers: 0.0, 0.1 or 1.0. */
 static int find_version(struct tar_head *h, struct error *err)
 {
 	struct pax_text major, minor, map;
@@ -607,8 +609,8 @@ bool tar_is_global_name(const struct pax_text *name)
 	return is_key(name, "pax_global_header");
 }
 
-/* To containerd it is an entry: it makes the folders of the name, takes such a name for
- * a whiteout, and removes what has it. */
+/* Check a global header.  containerd treats it as an entry: it makes the folders of its name,
+ * takes a name such as .wh.x for a whiteout, and removes a file of that name. */
 static int take_global(const uint8_t *headers, size_t len,
 		       const struct tar_head *h, struct error *err)
 {

@@ -31,7 +31,7 @@ uint64_t tar_parts_sum(const struct tar_parts *p)
 	return sum;
 }
 
-/* Such as Go takes: in their order, and no byte twice. */
+/* Add a part after a hole.  Parts must ascend without overlap, as Go requires. */
 static int add_hole(struct tar_parts *p, uint64_t off, uint64_t len,
 		    uint64_t size, struct error *err)
 {
@@ -89,7 +89,7 @@ static int read_old(struct tar_parts *p, const struct tar_head *h,
 
 /* ------------------------------------------------------------------- records --- */
 
-/* Take the text before the next `end` off `*t`. */
+/* Cut the text before the next `end` off `*t`. */
 static struct pax_text cut_line(struct pax_text *t, char end)
 {
 	const uint8_t *at = memchr(t->data, end, t->len);
@@ -101,7 +101,7 @@ static struct pax_text cut_line(struct pax_text *t, char end)
 	return head;
 }
 
-/* "0,512,4096,512" */
+/* Read a map like "0,512,4096,512": pairs of an offset and a length. */
 static int read_list(struct tar_parts *p, struct pax_text list, uint64_t size,
 		     struct error *err)
 {
@@ -125,7 +125,7 @@ static int read_list(struct tar_parts *p, struct pax_text list, uint64_t size,
 	return 0;
 }
 
-/* A record for each offset, and one for each number of bytes behind it. */
+/* Read a map that has a record for each offset, followed by one for the number of bytes. */
 static int read_pairs(struct tar_parts *p, const struct tar_head *h,
 		      struct error *err)
 {
@@ -188,7 +188,7 @@ int tar_parts_of_head(struct tar_parts *p, const struct tar_head *h,
 
 /* ------------------------------------------------------------------- content --- */
 
-/* A decimal and a newline.  1: taken; 0: the newline is not there. */
+/* Read a decimal number and a newline.  1: read; 0: the newline is not there yet. */
 static int take_line(struct pax_text *t, uint64_t *ret, struct error *err)
 {
 	const uint8_t *end = t->len ? memchr(t->data, '\n', t->len) : NULL;
@@ -202,7 +202,7 @@ static int take_line(struct pax_text *t, uint64_t *ret, struct error *err)
 	return rc < 0 ? rc : 1;
 }
 
-/* As take_line(). */
+/* Read a part; returns as take_line(). */
 static int take_part(struct tar_parts *p, struct pax_text *t, uint64_t size,
 		     struct error *err)
 {

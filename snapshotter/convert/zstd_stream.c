@@ -8,8 +8,8 @@
 #include "common/bytes.h"
 #include "common/memory_gate.h"
 
-#define HEAD_MAX 18 /* bytes of a frame's header, magic number included */
-#define HEAD_MIN 5  /* these tell how long it is */
+#define HEAD_MAX 18 /* largest frame header in bytes, with the magic number */
+#define HEAD_MIN 5  /* bytes that tell the header's length */
 
 /* Magic numbers of zstd 0.1, and of 0.2 to 0.7. */
 #define OLDEST_MAGIC 0xfd2fb51e
@@ -19,8 +19,9 @@
 struct zstd_stream {
 	struct memory_claim *claim; /* borrowed; NULL: none */
 	ZSTD_DStream *stream;
-	bool inside;            /* of a frame, its header decoded */
-	uint8_t head[HEAD_MAX]; /* of the frame that begins */
+	/* the header of a frame is decoded, its end is not */
+	bool inside;
+	uint8_t head[HEAD_MAX]; /* header of the frame that begins */
 	size_t n_head;
 };
 
@@ -33,7 +34,7 @@ static bool open_stream(struct zstd_stream *z)
 						    ZSTD_WINDOW_LOG_MAX));
 }
 
-/* Also the window of the last frame, which the decoder keeps for the next. */
+/* Free the decoder, with the window that it keeps after a frame. */
 static void close_stream(struct zstd_stream *z)
 {
 	ZSTD_freeDStream(z->stream);
@@ -64,7 +65,7 @@ void zstd_stream_free(struct zstd_stream *z)
 	free(z);
 }
 
-/* The frame header's parts behind the magic number: RFC 8878, 3.1.1.1. */
+/* Lengths of the frame header's parts after the magic number: RFC 8878, 3.1.1.1. */
 static size_t content_size_bytes(uint8_t descriptor)
 {
 	static const size_t bytes[] = { 0, 2, 4, 8 };
@@ -86,8 +87,8 @@ static bool is_frame(const uint8_t *head)
 }
 
 /*
- * A frame of today, or one to be passed over.  libzstd may also know the formats before
- * 0.8, whose windows nobody bounds or counts here.
+ * Accept current and skippable frames only.  libzstd may also decode formats before 0.8, but
+ * their windows are not limited or counted here.
  */
 static int check_magic(const struct zstd_stream *z, struct error *err)
 {
@@ -104,8 +105,8 @@ static int check_magic(const struct zstd_stream *z, struct error *err)
 			 "damaged zstd stream: what follows a frame is none");
 }
 
-/* Bytes of the header that begins with these; the shortest while that is not
- * told.  What is no frame with content has none. */
+/* Length of the frame's header; the shortest possible while too few bytes are known.  A
+ * skippable frame has no further header. */
 static size_t head_bytes(const struct zstd_stream *z)
 {
 	uint8_t descriptor = z->head[4];
@@ -127,7 +128,7 @@ static uint64_t window_bytes(const uint8_t *head)
 		base = UINT64_C(1) << (10 + (head[5] >> 3));
 		return base + base / 8 * (head[5] & 7);
 	}
-	/* A frame of one segment: the window is all of it. */
+	/* A single-segment frame has no window of its own: the window is the whole content. */
 	for (size_t i = 0; i < n; i++)
 		size |= (uint64_t)p[i] << 8 * i;
 	return n == 2 ? size + 256 : size;
@@ -147,8 +148,8 @@ static int check_window(const struct zstd_stream *z, struct error *err)
 			 ZSTD_WINDOW_LOG_MAX);
 }
 
-/* Memory for the window of the frame that begins.  What an earlier one had goes
- * first: who waits holds nothing. */
+/* Take memory for the window of the frame that begins.  An earlier frame's window is freed
+ * first, so that a waiting thread holds none. */
 static int take_window(struct zstd_stream *z, struct error *err)
 {
 	uint64_t window = is_frame(z->head) ? window_bytes(z->head) : 0;
@@ -184,7 +185,7 @@ static int feed_stream(struct zstd_stream *z, const uint8_t **in,
 	return 0;
 }
 
-/* Gather the header of the next frame and begin it. */
+/* Collect the header of the next frame and begin the frame. */
 static int begin_frame(struct zstd_stream *z, const uint8_t **in,
 		       size_t *in_len, uint8_t *out, size_t cap,
 		       struct error *err)
@@ -204,7 +205,7 @@ static int begin_frame(struct zstd_stream *z, const uint8_t **in,
 		rc = check_window(z, err);
 	if (rc == 0)
 		rc = take_window(z, err);
-	/* A header alone makes no output. */
+	/* A header produces no output. */
 	while (rc == 0 && z->n_head)
 		rc = feed_stream(z, &head, &z->n_head, out, cap, &n, err);
 	return rc;

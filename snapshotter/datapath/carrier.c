@@ -11,8 +11,8 @@
 #include "common/fs.h"
 #include "snapshotter/datapath/serve.h"
 
-/* Timeouts are 0: an index may come back with a device of another size, and
- * these are a handful of requests for each mount. */
+/* No caching of attributes (timeouts are 0): an index may return with a device of another size,
+ * and each mount makes only a few requests. */
 static void fill_root(struct stat *st)
 {
 	*st = (struct stat){ .st_ino = NODE_ROOT,
@@ -93,8 +93,8 @@ static void carrier_open(fuse_req_t req, fuse_ino_t ino,
 		(void)fuse_reply_err(req, EACCES);
 		return;
 	}
-	/* EROFS caches what it reads; a second copy here would be waste, and
-	 * its readahead would be cut to this mount's. */
+	/* EROFS caches what it reads, so caching here too would be waste, and would limit its
+	 * readahead to this mount's. */
 	fi->direct_io = 1;
 	fi->noflush = 1;
 	(void)fuse_reply_open(req, fi);
@@ -123,7 +123,7 @@ static void carrier_read(fuse_req_t req, fuse_ino_t ino, size_t len, off_t off,
 	uint64_t size;
 
 	if (!e) {
-		/* Unmounted, but still open somewhere. */
+		/* The image was unmounted, but its file is still open. */
 		(void)fuse_reply_err(req, EIO);
 		return;
 	}
@@ -166,8 +166,7 @@ int carrier_start(const struct datapath_config *cfg, const char *name,
 	const struct image_session_config sc = {
 		.name = name,
 		.fstype = IMAGE_SESSION_FSTYPE,
-		/* Root alone opens files here; whoever reads the image does
-		 * so through EROFS. */
+		/* Only root opens files here; readers of the image use EROFS. */
 		.mount_flags = MS_NOEXEC,
 		.datapath = cfg,
 		.handler = &carrier_handler,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Images whose bytes are all in files of this node: no daemon in the path. */
+/* Mounts images whose bytes are all in files of this node, without a daemon. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "snapshotter/datapath.h"
 #include "snapshotter/datapath/mounts.h"
 
-/* Nothing is fetched for more readahead here, so it is what the disk's own is;
- * where that cannot be told, this.  docs/decisions has the figures. */
+/* Readahead of the mount if the disk's own setting is not known: more readahead causes no
+ * fetches here.  docs/decisions has the figures. */
 #define READAHEAD_KIB 1024u
 #define READAHEAD_KIB_MAX 16384u
 #define FILES_MAX 64u
@@ -24,7 +24,7 @@ struct mapping_job {
 	const char *const *files;
 	size_t n_files;
 	unsigned int readahead_kib;
-	pid_t parent; /* who keeps the blocks in the files */
+	pid_t parent; /* the process that makes the cache keep the blocks */
 };
 
 static bool is_of(const struct mount_line *l, const char *meta)
@@ -49,13 +49,13 @@ bool datapath_has_complete(const char *mountpoint, const char *meta_path)
 	if (mount_canonical(mountpoint, &path, NULL) < 0 ||
 	    mount_find(path, &line, NULL) <= 0)
 		return false;
-	/* Mounts are known by the path without symlinks; the file itself may have
-	 * been deleted under the mount. */
+	/* The kernel shows mounts by paths without symlinks; the file may have been deleted
+	 * since. */
 	return mount_canonical(meta_path, &meta, NULL) == 0 &&
 	       is_of(&line, meta);
 }
 
-/* How far the disk that holds `path` is read ahead, as its owner set it. */
+/* The readahead that is set for the disk of `path`. */
 static unsigned int readahead_of(const char *path)
 {
 	static const char *const places[] = { "bdi", "../bdi" };
@@ -68,7 +68,7 @@ static unsigned int readahead_of(const char *path)
 		AUTO_FCLOSE FILE *f = NULL;
 		char name[96];
 
-		/* The second is where a partition's disk is. */
+		/* The second place is for a partition: its disk's folder. */
 		(void)snprintf(name, sizeof(name),
 			       "/sys/dev/block/%u:%u/%s/read_ahead_kb",
 			       major(st.st_dev), minor(st.st_dev), places[i]);
@@ -95,7 +95,8 @@ static int make_from_files(const struct mount_wish *w, struct error *err)
 	return erofs_mount_direct(j->meta, w->path, &o, j->readahead_kib, err);
 }
 
-/* In a child that ends after this, so descriptors close by themselves. */
+/* Mount through loop devices; runs in a child process that ends afterwards, which closes the
+ * descriptors. */
 static int make_from_loops(const struct mount_wish *w, struct error *err)
 {
 	const struct mapping_job *j = w->arg;
@@ -113,13 +114,14 @@ static int make_from_loops(const struct mount_wish *w, struct error *err)
 }
 
 /*
- * A bootseerd that was killed while this child waited for its lock may have a successor,
- * which gave blocks up that no mount read.  Open first: a successor that comes after the
- * look at the parent finds the file in use, and keeps them.
+ * Make sure that the cache still keeps the blocks.  If bootseerd was killed while this child
+ * waited for its lock, a new bootseerd may have evicted blocks that no mount reads.  So open
+ * the file first, then check the parent: a bootseerd that starts later finds the file in use,
+ * and keeps the blocks.
  */
 static int hold_blocks(const struct mapping_job *j, struct error *err)
 {
-	/* Until the child ends. */
+	/* Stays open until the child ends. */
 	int fd = open(j->meta, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
@@ -138,7 +140,7 @@ static int make_device(const struct mount_wish *w, struct error *err)
 		return rc;
 	rc = make_from_files(w, err);
 
-	/* Or names of files are too long, where those of loops are not. */
+	/* -E2BIG: the names of the files are too long; those of loop devices are shorter. */
 	return rc == -ENOTBLK || rc == -E2BIG ? make_from_loops(w, err) : rc;
 }
 
@@ -159,7 +161,7 @@ int datapath_mount_complete(const char *run_dir, struct datapath_image *img,
 
 	if (!meta)
 		return error_errno(err, errno, "metadata '%s'", img->meta_path);
-	/* Without a device EROFS mounts, and reads wrong bytes. */
+	/* Without a device EROFS would mount, but read wrong bytes. */
 	if (img->n_files == 0 || img->n_files > FILES_MAX)
 		return error_set(err, EINVAL, "image '%s' has %zu data files",
 				 img->name, img->n_files);

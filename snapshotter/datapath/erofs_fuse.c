@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* First choice: EROFS straight from the metadata file, data on the carrier. */
+/* The best data path: EROFS mounted directly from the metadata file, with its data on the
+ * carrier. */
 #include <string.h>
 
 #include "snapshotter/datapath/erofs_way.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Second choice, for kernels whose EROFS mounts block devices only: loop
- * devices of the metadata file and of the carrier's file.
+ * The second choice, for kernels whose EROFS mounts block devices only: loop devices for the
+ * metadata file and for the carrier's file.
  */
 #include <string.h>
 
@@ -17,7 +17,8 @@ static bool is_same(const struct mount_wish *w, const struct mount_line *l)
 	       loop_is_of(l->source, j->meta_path);
 }
 
-/* The mount holds the devices; our descriptors go with this scope. */
+/* Mount with loop devices.  The mount keeps the devices in use; our descriptors are closed at
+ * the end. */
 static int erofs_loop_make(const struct mount_wish *w, struct error *err)
 {
 	const struct erofs_job *j = w->arg;

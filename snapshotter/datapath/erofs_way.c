@@ -17,8 +17,8 @@ struct erofs_path {
 	const struct erofs_way *way;
 	struct image_session *carrier;
 	char *run_dir;
-	/* RUN/CARRIER.made: a file for each index that was mounted on this very
-	 * carrier, by this process or those it took over from. */
+	/* Folder RUN/CARRIER.made: a file for each index that was mounted on this carrier, by
+	 * this process or by those whose descriptors it took over. */
 	char *made_dir;
 };
 
@@ -34,7 +34,8 @@ static void free_path(struct erofs_path *p)
 	free(p);
 }
 
-/* Mounts on a carrier that nobody kept are of no use. */
+/* Open the folder of made mounts; empty it if the carrier is new, since mounts on an old
+ * carrier are useless. */
 static int open_made(struct erofs_path *p, struct error *err)
 {
 	int rc = 0;
@@ -107,8 +108,8 @@ static int mount_served(struct erofs_path *p, struct datapath_image *img,
 		return error_errno(err, errno, "metadata '%s'", img->meta_path);
 	if (!file || !made)
 		return error_nomem(err);
-	/* A mount on a carrier that is gone, or on another index of it, can
-	 * only fail; where that is not known, a new mount does no harm. */
+	/* A mount on a carrier that is gone, or on another index of the carrier, can only fail.
+	 * If that is not known, replacing it does no harm. */
 	wish.replaces = added && access(made, F_OK) < 0;
 	rc = mount_image(&wish, NULL, err);
 	if (rc < 0)

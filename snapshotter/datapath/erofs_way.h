@@ -6,16 +6,16 @@
 #include "snapshotter/datapath/carrier.h"
 #include "snapshotter/datapath/mounts.h"
 
-/* mount_wish.arg of both. */
+/* The argument (mount_wish.arg) of both data paths. */
 struct erofs_job {
 	const char *meta_path;    /* without symlinks */
-	const char *carrier_path; /* the image's file there */
+	const char *carrier_path; /* the image's file on the carrier */
 };
 
 struct erofs_way {
 	const struct datapath_ops *ops;
-	const char *carrier; /* name of its session */
-	/* For mount_wish. */
+	const char *carrier; /* name of the carrier's session */
+	/* callbacks for struct mount_wish */
 	bool (*is_same)(const struct mount_wish *w, const struct mount_line *l);
 	int (*make)(const struct mount_wish *w, struct error *err);
 };
@@ -24,7 +24,7 @@ int erofs_way_start(const struct erofs_way *way,
 		    const struct datapath_config *cfg, struct datapath **ret,
 		    struct error *err) MUST_CHECK;
 
-/* Members of datapath_ops. */
+/* Functions for datapath_ops. */
 int erofs_way_mount(struct datapath *d, struct datapath_image *img,
 		    struct error *err) MUST_CHECK;
 int erofs_way_umount(struct datapath *d, struct datapath_image *img,

@@ -110,7 +110,7 @@ int image_session_start(const struct image_session_config *cfg,
 	if (rc < 0)
 		return rc;
 	s->session = session;
-	/* Also of one that was kept: it may be gone meanwhile. */
+	/* Also check a kept session's mount, which may have been unmounted meanwhile. */
 	rc = image_session_ensure(s, err);
 	if (rc < 0) {
 		session_stop(session, true);

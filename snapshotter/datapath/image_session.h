@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A FUSE session (fuse/fuse.h) that serves images: which they are, and the buffers
- * that their bytes are answered from.
+ * A FUSE session (fuse/fuse.h) that serves images, with its table of images and the buffers for
+ * their bytes.
  */
 #ifndef BOOTSEER_DATAPATH_IMAGE_SESSION_H
 #define BOOTSEER_DATAPATH_IMAGE_SESSION_H
@@ -11,33 +11,35 @@
 
 struct read_pool;
 
-/* All names of sessions; image_session_drop_others() has a list of them. */
+/* The names of all sessions; image_session_drop_others() lists them too. */
 #define IMAGE_SESSION_CARRIER "carrier"
 #define IMAGE_SESSION_CARRIER_LOOP "carrier-loop"
 #define IMAGE_SESSION_PLAIN "fuse"
 #define IMAGE_SESSION_NO_XATTR "fuse-noxattr"
 
-/* As mountinfo has them.  The session without xattrs has a type of its own, so that
- * a bootseerd which knows nothing of it does not take its mounts for the other's. */
+/* File system types in mountinfo.  The session without xattrs has another type, so that an
+ * older bootseerd does not mistake its mounts for those of the ordinary session. */
 #define IMAGE_SESSION_FSTYPE "fuse.bootseer"
 #define IMAGE_SESSION_FSTYPE_NO_XATTR "fuse.bootseer-noxattr"
 
-/* session_config.owner of each handler here.  Valid until image_session_stop(), and
- * for a request until it was answered. */
+/* The owner (session_config.owner) of each handler in this folder.  Valid until
+ * image_session_stop(), and for a request until it was answered. */
 struct image_session {
-	struct session *session; /* not for requests: they have session_of() */
+	/* requests must not use it: they have session_of() */
+	struct session *session;
 	struct image_table *images;
 	struct read_pool *pool;
-	void *priv; /* of the handler; outlives the session's threads */
+	/* of the handler; stays valid until the session's threads have ended */
+	void *priv;
 };
 
 struct image_session_config {
 	const char
 		*name; /* IMAGE_SESSION_*, also of the mount's folder in RUN */
 	const char *fstype;        /* IMAGE_SESSION_FSTYPE* */
-	unsigned long mount_flags; /* of mount(2), beside those that all have */
-	const struct datapath_config *datapath; /* borrowed until start returns,
-						 * its keeper until stop */
+	unsigned long mount_flags; /* further flags of mount(2) */
+	/* borrowed until start returns, but `keeper` until stop */
+	const struct datapath_config *datapath;
 	const struct session_handler *handler;
 	struct read_pool *pool; /* shared with another session, or NULL */
 	void *priv;
@@ -46,25 +48,26 @@ struct image_session_config {
 int image_session_start(const struct image_session_config *cfg,
 			struct image_session **ret,
 			struct error *err) MUST_CHECK;
-/* session_stop() */
+/* Stop the session as session_stop(). */
 void image_session_stop(struct image_session *s, bool keep);
 
-/* session_ensure(), and say so in the log when it was mounted again. */
+/* Mount the session again as session_ensure(), and log that if necessary. */
 int image_session_ensure(struct image_session *s, struct error *err) MUST_CHECK;
 
 /*
- * A predecessor that went another way left sessions that nobody will serve again.
- * `mine` are the names of the present way's sessions, the last one NULL.
+ * Drop the sessions that an earlier bootseerd with another data path left, since nobody will
+ * serve them.  `mine` are the session names of the present data path, the last one NULL.
  */
 void image_session_drop_others(const struct datapath_config *cfg,
 			       const char *const mine[]);
 
-/* The image whose session a request came by. */
+/* The image session that a request belongs to. */
 struct image_session *image_session_of(struct fuse_req *req);
 
-/* session_handler.is_early: images come one by one after a restart. */
+/* May the request be for an image that is not adopted yet after a restart?  For
+ * session_handler.is_early. */
 bool image_session_is_early(void *owner, uint64_t node, const char *name);
-/* session_handler.free */
+/* Free the owner, for session_handler.free. */
 void image_session_free(void *owner);
 
 #endif

@@ -9,8 +9,8 @@
 #include "common/mutex.h"
 
 struct image_table {
-	pthread_mutex_t lock; /* everything below, and the entries' refs */
-	pthread_cond_t idle;  /* an entry's refs became 0 */
+	pthread_mutex_t lock; /* protects all below, and the entries' refs */
+	pthread_cond_t idle;  /* signalled when an entry's refs became 0 */
 	struct image_entry **entries; /* sorted by index */
 	size_t n, cap;
 };
@@ -38,7 +38,7 @@ void image_table_free(struct image_table *t)
 	free(t);
 }
 
-/* Place of `index`, or where it would go. */
+/* Position of `index` in the list, or where to insert it. */
 static size_t find_image(const struct image_table *t, uint64_t index)
 {
 	size_t lo = 0, hi = t->n;

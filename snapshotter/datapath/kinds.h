@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The ways there are, and what they need of the kernel. */
+/* The kinds of data path, and probes of what they need from the kernel. */
 #ifndef BOOTSEER_DATAPATH_KINDS_H
 #define BOOTSEER_DATAPATH_KINDS_H
 
@@ -9,7 +9,7 @@ extern const struct datapath_ops datapath_erofs_fuse;
 extern const struct datapath_ops datapath_erofs_loop;
 extern const struct datapath_ops datapath_plain_fuse;
 
-/* datapath_ops.probe of each. */
+/* The probe of each kind, for datapath_ops.probe. */
 int probe_erofs_fuse(const struct datapath_config *cfg, struct error *err);
 int probe_erofs_loop(const struct datapath_config *cfg, struct error *err);
 int probe_plain_fuse(const struct datapath_config *cfg, struct error *err);

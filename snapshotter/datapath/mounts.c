@@ -13,8 +13,8 @@
 
 #include "common/cleanup.h"
 
-/* Devices and set-user-id programs of a rootfs work through overlayfs, which has
- * mount flags of its own; nobody is to use them down here. */
+/* No devices or set-user-id programs in this mount: containers get them through overlayfs,
+ * which has mount flags of its own, and nobody else should use them. */
 #define MOUNT_FLAGS (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOATIME)
 
 /* -------------------------------------------------------- mount, unmount --- */
@@ -70,15 +70,16 @@ int mount_image(const struct mount_wish *w, bool *ret_adopted,
 
 #define BDI_DIR "/sys/class/bdi"
 #define METADATA_AHEAD (64 << 20)
-#define BDI_MAX 4096 /* more than that many EROFS mounts: leave readahead */
+/* for more EROFS mounts than that, readahead is left alone */
+#define BDI_MAX 4096
 
-/* The N of all erofs-N, which the kernel numbers in order. */
+/* The numbers N of all backing devices erofs-N, in the kernel's order. */
 struct bdi_set {
 	unsigned int n;
 	uint32_t ids[BDI_MAX];
 };
 
-/* "erofs-N" */
+/* Parse "erofs-N". */
 static bool bdi_parse(const char *name, uint32_t *ret)
 {
 	unsigned long id;
@@ -91,7 +92,7 @@ static bool bdi_parse(const char *name, uint32_t *ret)
 	return end != name + 6 && !*end && id <= UINT32_MAX;
 }
 
-/* opendir(3) would allocate. */
+/* List the backing devices without opendir(3), which would allocate memory. */
 static void bdi_list(struct bdi_set *s)
 {
 	AUTO_CLOSE int fd = open(BDI_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -118,9 +119,9 @@ static bool bdi_has(const struct bdi_set *s, uint32_t id)
 }
 
 /*
- * A file-backed EROFS has a backing device of its own that nothing links to
- * its mount, but for the moment it appears.  When several appeared at once
- * we cannot tell which is ours, and leave them alone: it is only about speed.
+ * Set the readahead of the new mount's backing device.  Nothing links the device to its mount
+ * except the moment at which it appears.  If several appeared at once, ours cannot be told, and
+ * all are left alone: this only affects speed.
  */
 static void set_readahead(const struct bdi_set *before, unsigned int kib)
 {
@@ -148,7 +149,7 @@ static void set_readahead(const struct bdi_set *before, unsigned int kib)
 		(void)!write(fd, value, (size_t)n);
 }
 
-/* Explain an errno of mount(2), with its cure. */
+/* Explain an errno of mount(2), with a cure. */
 static const char *mount_hint(int code)
 {
 	switch (code) {
@@ -170,9 +171,8 @@ static const char *mount_hint(int code)
 }
 
 /*
- * The kernel reads most of the metadata page by page; a walk right after the
- * mount takes 0.8 of the time when it is asked for as a whole (only asked for:
- * this does not wait).
+ * Tell the kernel to read the whole metadata.  It would read most of it page by page; with this
+ * a walk right after the mount takes 0.8 of the time.  Does not wait.
  */
 static void ask_for_metadata(const char *source)
 {
@@ -209,7 +209,8 @@ int erofs_mount_direct(const char *source, const char *path,
 
 	if (rc == 0)
 		rc = erofs_mount(source, path, &direct, readahead_kib, err);
-	/* Not every kernel that mounts files knows the option; or there is no room for it. */
+	/* Some kernels that mount files do not know the option; or the options have no room for
+	 * it. */
 	if (rc == -EINVAL || rc == -E2BIG)
 		rc = erofs_mount(source, path, o, readahead_kib, err);
 	return rc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sessions that a predecessor which went another way left behind. */
+/* Removes sessions that an earlier bootseerd with another data path left behind. */
 #include <string.h>
 
 #include "common/fs.h"

@@ -10,10 +10,10 @@
 
 #include "snapshotter/datapath/serve.h"
 
-/* An image never changes, so the kernel may keep all it was told. */
+/* Cache timeout in seconds: an image never changes, so the kernel may cache everything. */
 #define FOR_EVER 1e9
 
-/* The node of an image that a request is about, decoded. */
+/* The inode that a request is about, with its image. */
 struct plain_node {
 	struct image_session *s;
 	struct image_entry *e;
@@ -26,7 +26,7 @@ static void node_put(struct plain_node *n)
 	image_put(n->s->images, n->e);
 }
 
-/* 0, or -errno with nothing held. */
+/* Get the inode of a request: 0, or -errno with nothing held. */
 static int node_get(fuse_req_t req, fuse_ino_t ino, struct plain_node *ret)
 {
 	int rc;
@@ -47,7 +47,7 @@ static int node_get(fuse_req_t req, fuse_ino_t ino, struct plain_node *ret)
 	return 0;
 }
 
-/* Never 0, which readdir(3) takes for a removed entry. */
+/* The inode number shown to programs: never 0, which readdir(3) takes for a removed entry. */
 static ino_t ino_of(uint64_t nid)
 {
 	return nid + 1;
@@ -96,11 +96,12 @@ static void plain_init(struct fuse_conn_info *conn)
 				    FUSE_CAP_PARALLEL_DIROPS;
 
 	conn->want |= conn->capable & wanted;
-	/* A program that lists a folder of a rootfs looks at its files next. */
+	/* Always use READDIRPLUS: a program that lists a folder of a rootfs reads its files
+	 * next. */
 	conn->want &= ~(unsigned int)FUSE_CAP_READDIRPLUS_AUTO;
 }
 
-/* The folder that holds the images' folders. */
+/* Look up a name in the root, the folder that holds the images' folders. */
 static void root_lookup(fuse_req_t req, const char *name)
 {
 	struct image_session *s = image_session_of(req);
@@ -115,7 +116,7 @@ static void root_lookup(fuse_req_t req, const char *name)
 		const struct plain_image *pi = e->priv;
 
 		rc = fill_entry(e, pi->erofs.root_nid, &out);
-		/* The index may come back with another image. */
+		/* Do not cache: the index may return with another image. */
 		out.entry_timeout = 0;
 		image_put(s->images, e);
 	}
@@ -144,8 +145,9 @@ static void plain_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 					  strlen(name), &nid, NULL);
 		if (rc == 0)
 			rc = fill_entry(n.e, nid, &out);
+		/* a reply with inode 0 lets the kernel cache that the name does not exist */
 		else if (rc == -ENOENT)
-			rc = 0; /* remember that there is none */
+			rc = 0;
 		node_put(&n);
 	}
 	if (rc < 0)
@@ -204,7 +206,7 @@ static void plain_readlink(fuse_req_t req, fuse_ino_t ino)
 		(void)fuse_reply_readlink(req, target);
 }
 
-/* The kernel then opens by itself, and keeps what it has cached. */
+/* ENOSYS makes the kernel open files without asking again, and keep its page cache. */
 static void plain_open(fuse_req_t req, fuse_ino_t ino,
 		       struct fuse_file_info *fi)
 {
@@ -274,11 +276,11 @@ struct plain_listing {
 	bool plus;
 };
 
-/* File types of EROFS's directory entries. */
+/* File types in EROFS's directory entries. */
 static const mode_t modes[] = { 0,       S_IFREG, S_IFDIR,  S_IFCHR,
 				S_IFBLK, S_IFIFO, S_IFSOCK, S_IFLNK };
 
-/* 1 when the buffer is full. */
+/* Add an entry to the reply; 1 when the buffer is full. */
 static int plain_add_entry(void *arg, const char *name, size_t len,
 			   uint64_t nid, uint8_t type, uint64_t cookie)
 {
@@ -295,7 +297,7 @@ static int plain_add_entry(void *arg, const char *name, size_t len,
 		return -EIO;
 	memcpy(copy, name, len);
 	copy[len] = '\0';
-	/* "." and ".." are not looked up, so they get no node id. */
+	/* "." and ".." are not looked up by the kernel, so they get no node id. */
 	if (l->plus && !dots && fill_entry(l->n->e, nid, &e) < 0)
 		return -EIO;
 	need = l->plus ? fuse_add_direntry_plus(l->req, l->buf + l->used, left,
@@ -331,8 +333,7 @@ static void list_folder(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 					   NULL);
 		node_put(&n);
 	}
-	/* Entries in the buffer are given out first; the fault comes with the
-	 * next call. */
+	/* Reply with the entries that are in the buffer; the next call returns the error. */
 	if (rc < 0 && l.used == 0)
 		(void)fuse_reply_err(req, -rc);
 	else
@@ -356,7 +357,7 @@ static void plain_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size,
 struct xattr_search {
 	const char *name; /* NULL: list the names */
 	char *buf;
-	size_t size, len; /* room, and bytes wanted */
+	size_t size, len; /* room, and bytes needed */
 	bool found;
 };
 
@@ -445,7 +446,7 @@ static void plain_statfs(fuse_req_t req, fuse_ino_t ino)
 	(void)fuse_reply_statfs(req, &st);
 }
 
-/* But for getxattr. */
+/* All operations except getxattr. */
 #define PLAIN_OPS \
 	.lookup = plain_lookup, .getattr = plain_getattr, \
 	.readlink = plain_readlink, .open = plain_open, .opendir = plain_open, \

@@ -8,22 +8,23 @@
 #include "image/erofs/erofs.h"
 #include "snapshotter/datapath/image_session.h"
 
-/* image_entry.priv */
+/* The private data (image_entry.priv) of an image on this data path. */
 struct plain_image {
 	struct erofs_image erofs;
-	void *map; /* the metadata file */
+	void *map; /* the metadata file, mapped */
 	size_t len;
-	uint32_t generation; /* of its inodes, for the kernel; never 0 */
+	/* generation of its inodes for the kernel; never 0 */
+	uint32_t generation;
 };
 
-/* image_session.priv */
+/* The private data (image_session.priv) of a session of this data path. */
 struct plain_counts {
 	atomic_uint_fast64_t xattr_requests;
 };
 
 extern const struct session_handler plain_handler;
-/* For images without xattrs: ENOSYS to the first question, after which the kernel asks
- * no more; a list of names is empty and no error. */
+/* Handler for images without xattrs: the first getxattr is answered ENOSYS, after which the
+ * kernel sends no more; listxattr returns an empty list. */
 extern const struct session_handler plain_no_xattr_handler;
 
 #endif

@@ -23,7 +23,7 @@
 #include "snapshotter/datapath/mounts.h"
 #include "snapshotter/datapath/plain.h"
 
-/* Which of the two sessions. */
+/* The two sessions: for images with and without xattrs. */
 enum side { SIDE_XATTR, SIDE_NO_XATTR, N_SIDES };
 
 static const struct {
@@ -66,7 +66,7 @@ static int start_sessions(struct plain_fuse *p,
 			sc.pool = p->sessions[k]->pool;
 			continue;
 		}
-		/* Readers of what was taken over may wait for the next try. */
+		/* Keep sessions that were taken over: their readers may wait for another try. */
 		while (k-- > 0)
 			image_session_stop(p->sessions[k],
 					   session_is_adopted(
@@ -145,8 +145,8 @@ static int plain_image_new(const char *path, struct plain_image **ret,
 		plain_image_free(pi);
 		return error_wrap(err, rc, "metadata '%s'", path);
 	}
-	/* An index that comes back with another image must not find inodes of
-	 * this one in the kernel's cache: they have another generation. */
+	/* Inodes get a generation for their image: an index that is reused for another image
+	 * must not find inodes of this one in the kernel's cache. */
 	memcpy(&pi->generation, pi->erofs.uuid, sizeof(pi->generation));
 	pi->generation |= 1;
 	*ret = pi;
@@ -175,7 +175,7 @@ static bool is_on(const struct mount_line *l, enum side side,
 	       strcmp(l->root + 1, folder_of(img).name) == 0;
 }
 
-/* Which side's mount of the image is there; N_SIDES when none is. */
+/* Find the session whose mount of the image is there; N_SIDES: there is none. */
 static int mounted_side(const struct datapath_image *img, enum side *ret,
 			struct error *err)
 {
@@ -193,7 +193,7 @@ static int mounted_side(const struct datapath_image *img, enum side *ret,
 	return 0;
 }
 
-/* The side that serves the image, or N_SIDES. */
+/* Find the session that serves the image, or N_SIDES. */
 static int served_side(struct plain_fuse *p, const struct datapath_image *img,
 		       enum side *ret, struct error *err)
 {
@@ -214,7 +214,7 @@ static int served_side(struct plain_fuse *p, const struct datapath_image *img,
 	return 0;
 }
 
-/* Where an image belongs that is to be served, and whose mount is on `there`. */
+/* Choose the session for an image that is to be served; `there` is the one whose mount it has. */
 static int choose_side(struct plain_fuse *p, const struct plain_image *pi,
 		       enum side there, enum side *ret, struct error *err)
 {
@@ -224,7 +224,7 @@ static int choose_side(struct plain_fuse *p, const struct plain_image *pi,
 	if (rc < 0)
 		return rc;
 	*ret = has_xattrs ? SIDE_XATTR : SIDE_NO_XATTR;
-	/* A bootseerd that had one session only mounted it: it stays there. */
+	/* An older bootseerd with a single session has mounted it: it stays there. */
 	if (there == SIDE_XATTR &&
 	    session_is_adopted(p->sessions[there]->session))
 		*ret = there;
@@ -268,7 +268,7 @@ static void plain_fuse_drop(struct plain_fuse *p, struct datapath_image *img)
 struct fuse_job {
 	const struct datapath_image *img;
 	enum side side;
-	char *folder; /* of the image in the session's mount */
+	char *folder; /* folder of the image in the session's mount */
 };
 
 static bool is_same(const struct mount_wish *w, const struct mount_line *l)
@@ -308,7 +308,7 @@ static int mount_served(struct plain_fuse *p, struct datapath_image *img,
 	return folder ? mount_image(&wish, NULL, err) : error_nomem(err);
 }
 
-/* An image that this process did not serve yet. */
+/* Mount an image that this process does not serve yet. */
 static int mount_new(struct plain_fuse *p, struct datapath_image *img,
 		     struct error *err)
 {
@@ -319,8 +319,8 @@ static int mount_new(struct plain_fuse *p, struct datapath_image *img,
 		rc = plain_fuse_add(p, img, there, &side, err);
 	if (rc < 0)
 		return rc;
-	/* A mount that a session left which nobody kept can only fail, and
-	 * nobody serves the image on the other session. */
+	/* Unmount first if the mount's session was not kept, or if it is the other session's:
+	 * such a mount can only fail, since nobody serves it. */
 	if (!session_is_adopted(p->sessions[side]->session) ||
 	    (there != N_SIDES && there != side))
 		rc = mount_take_down(p->run_dir, img->index, img->mountpoint,

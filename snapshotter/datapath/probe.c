@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Finds what this kernel can do by doing it with an image of a few KiB, and
- * names the cure where it cannot.
+ * Finds out what this kernel can do by trying it with an image of a few KiB, and names a cure
+ * if it cannot.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #define DATA_SIZE ((uint64_t)2 * EROFS_BLOCK)
 #define VALUE "kept"
 
-/* Kernels can be built with EROFS but without these. */
+/* Kinds of xattrs to try: kernels can be built with EROFS but without some of them. */
 static const char *const xattr_names[] = { "user.probe", "trusted.probe",
 					   "security.probe" };
 
@@ -36,8 +36,8 @@ static void fill_data(uint8_t data[DATA_SIZE])
 		data[i] = (uint8_t)(i * 7 + i / 251);
 }
 
-/* The image is a file of two blocks, on the data device in the other order: a
- * kernel that ignores the index reads wrong bytes. */
+/* Make a tree with a file of two blocks, which lie on the data device in reverse order: a
+ * kernel that ignores the chunk index reads wrong bytes. */
 static int fill_tree(struct tree *t)
 {
 	struct inode *i = tree_inode_new(t, S_IFREG | 0444);
@@ -73,12 +73,12 @@ static int make_image(void **ret, size_t *ret_len, struct error *err)
 
 /* ------------------------------------------------------------- the trial --- */
 
-/* The argument of mount_isolated()'s child, which allocates nothing. */
+/* The argument of mount_isolated()'s child, which must not allocate memory. */
 struct trial {
 	void *image; /* for `meta` */
 	size_t len;
-	char *dir, *meta, *data; /* a folder and files in it */
-	char *path, *file;       /* mount point, and the file there */
+	char *dir, *meta, *data; /* a folder, and files in it */
+	char *path, *file;       /* mount point, and the file in the mount */
 	int (*mount)(const char *meta, const char *data, const char *path,
 		     struct error *err);
 };
@@ -148,7 +148,7 @@ static int check_mount(const char *file, struct error *err)
 	return check_xattrs(file, err);
 }
 
-/* Mount `meta` with `data` on `path`, which loops hold until the scope ends. */
+/* Mount `meta` with `data` on `path` through loop devices, which are closed at the end. */
 static int mount_files(const char *meta, const char *data, const char *path,
 		       struct error *err)
 {
@@ -171,7 +171,8 @@ static int mount_loops(const char *meta, const char *data, const char *path,
 	return rc < 0 ? rc : mount_files(meta_loop, data_loop, path, err);
 }
 
-/* A killed trial may have left its file below a loop device. */
+/* Write a file; an old one is removed first, since a killed trial may have left it in use by a
+ * loop device. */
 static int put_file(const char *path, const void *bytes, size_t len,
 		    struct error *err)
 {
@@ -202,7 +203,7 @@ static int try_mount(const struct trial *t, struct error *err)
 	return rc;
 }
 
-/* In the child of mount_isolated(), so alone. */
+/* Try a mount; runs in the child of mount_isolated(), one at a time. */
 static int try_datapath(void *arg, struct error *err)
 {
 	const struct trial *t = arg;

@@ -11,7 +11,7 @@
 
 #define LOG_EVERY_NS INT64_C(1000000000)
 
-/* A READ that waits for a buffer. */
+/* A READ request that waits for a buffer. */
 struct waiting_read {
 	struct reply_wait wait;
 	struct read_request ask;
@@ -21,7 +21,8 @@ struct read_pool {
 	struct reply_pool *replies;
 	struct read_slot slots[REPLY_BUFFERS]; /* by the buffer's index */
 	atomic_uint refs;
-	_Atomic int64_t logged_ns; /* last line about a failed read */
+	/* time of the last log line about a failed read */
+	_Atomic int64_t logged_ns;
 };
 
 int read_pool_new(struct read_pool **ret, struct error *err)
@@ -67,8 +68,7 @@ static struct read_slot *arm_timer(struct read_pool *p, struct reply_buffer *b,
 	return s;
 }
 
-/* Give a buffer back, and take one for a read that waits and may have it; NULL when
- * there is none. */
+/* Give a buffer back, and pass it to a waiting read if one may have it; NULL: there is none. */
 static struct read_slot *slot_put(struct read_pool *p, struct reply_buffer *b)
 {
 	struct reply_wait *wait = reply_pool_put(p->replies, b, &b);
@@ -83,7 +83,7 @@ static struct read_slot *slot_put(struct read_pool *p, struct reply_buffer *b)
 	return next;
 }
 
-/* A reader gets only EIO; the reason reaches a person here. */
+/* Log why a read failed: the reader gets only EIO. */
 static void log_failure(struct read_slot *s)
 {
 	struct read_pool *p = s->pool;
@@ -99,7 +99,7 @@ static void log_failure(struct read_slot *s)
 		    s->ask.len, s->err.msg[0] ? s->err.msg : strerror(-s->rc));
 }
 
-/* Returns the next to run, or NULL. */
+/* Send the answer and free the slot; returns the next read to run, or NULL. */
 static struct read_slot *finish_request(struct read_slot *s)
 {
 	struct session *session = s->ask.session;
@@ -111,21 +111,22 @@ static struct read_slot *finish_request(struct read_slot *s)
 		log_failure(s);
 	reply_pool_leave(p->replies, &s->ask.image->share);
 	image_put(of->images, s->ask.image);
-	/* libfuse has nothing left to do for a reply that cannot be sent: the
-	 * reader was killed. */
+	/* Ignore failures of the reply: the reader was killed, and libfuse has nothing to clean
+	 * up. */
 	if (s->rc < 0)
 		(void)fuse_reply_err(s->ask.req, EIO);
 	else
 		(void)fuse_reply_buf(s->ask.req, s->buffer->data, s->ask.len);
 	next = slot_put(p, s->buffer);
-	/* The pool goes on, if there is a next: that one's session has it. */
+	/* This may free the session.  The pool stays if there is a next read, whose session has
+	 * a use of it. */
 	session_unref(session);
 	return next;
 }
 
 /*
- * A piece is there on this thread before device_submit() returned, or later on
- * another.  Whoever comes second goes on, so that pieces need no recursion.
+ * A piece can arrive on this thread before device_submit() returns, or later on another thread.
+ * The second of both events continues the request, so that pieces need no recursion.
  */
 enum { TURN_SUBMITTING, TURN_FIRST_CAME };
 
@@ -144,7 +145,7 @@ static void on_piece(struct device_read *r, int rc, const struct error *err)
 		run_request(s);
 }
 
-/* True when the piece is in the buffer, or failed: go on. */
+/* Read a piece; true: it is in the buffer, or failed, so go on. */
 static bool run_piece(struct read_slot *s, const struct read_piece *p)
 {
 	char *buf = s->buffer->data + s->done;
@@ -168,7 +169,7 @@ static bool run_piece(struct read_slot *s, const struct read_piece *p)
 	return atomic_exchange(&s->turn, TURN_FIRST_CAME) == TURN_FIRST_CAME;
 }
 
-/* A piece of the answer that holds at least a byte. */
+/* Find the next piece of the answer, of at least one byte. */
 static int piece_at(const struct read_request *a, size_t done,
 		    struct read_piece *ret, struct error *err)
 {
@@ -182,10 +183,10 @@ static int piece_at(const struct read_request *a, size_t done,
 }
 
 /*
- * Will the read be answered without waiting for an origin?  A read that fails is.
- * Some 100 ns for each block of the range.  A block that is evicted before it is
- * read makes a read that waits with a buffer of those that were to be answered at
- * once; the share's rules still bound how many of those an image has.
+ * Can the read be answered without waiting for an origin?  True for a read that fails.  Takes
+ * some 100 ns for each block of the range.  If a block is evicted before it is read, a waiting
+ * read occupies a buffer for reads that do not wait; the share's rules limit how many of these
+ * an image has.
  */
 static bool is_here(const struct read_request *a)
 {
@@ -205,10 +206,10 @@ static bool is_here(const struct read_request *a)
 	return true;
 }
 
-/* False when it waits for a piece. */
+/* Run the request; false: it waits for a piece. */
 static bool run_one(struct read_slot *s)
 {
-	/* The kernel was told how much it may ask for. */
+	/* The kernel was told the largest request, so a larger one is an error. */
 	if (s->ask.len > SESSION_DATA_MAX)
 		s->rc = error_set(&s->err, EIO, "a request of %zu bytes",
 				  s->ask.len);
@@ -228,7 +229,7 @@ static void run_request(struct read_slot *s)
 		s = finish_request(s);
 }
 
-/* Have the read wait, unless a buffer was given back meanwhile; then run it. */
+/* Queue the read for a buffer; if one was given back meanwhile, run it now. */
 static int wait_or_run(struct read_pool *p, const struct read_request *ask)
 {
 	enum reply_kind kind = is_here(ask) ? REPLY_AT_ONCE : REPLY_MAY_WAIT;
@@ -262,8 +263,8 @@ void serve_read(struct fuse_req *req, struct image_entry *image, uint64_t local,
 	struct reply_buffer *b;
 
 	session_ref(session);
-	/* While reads have less than half of the buffers, any read may take one,
-	 * and nobody has to look whether it will wait. */
+	/* While reads have less than half of the buffers, any read may take one, and is_here()
+	 * need not be called. */
 	b = reply_pool_take(of->pool->replies, len, &image->share,
 			    REPLY_MAY_WAIT);
 	if (b) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trust_check(): what every kind of signature has in common. */
+/* trust_check(): the checks that all kinds of signatures share. */
 #include <errno.h>
 
 #include "snapshotter/trust/trust_priv.h"

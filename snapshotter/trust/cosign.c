@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Signatures that cosign made with a key (its SIGNATURE_SPEC.md): a payload of
- * JSON, "simple signing", and a signature of its bytes.  No transparency log is
- * asked.  No I/O in here.
+ * Signatures that cosign made with a key (its SIGNATURE_SPEC.md): a JSON payload, "simple
+ * signing", and a signature of its bytes.  No transparency log is asked.  No I/O in here.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -71,7 +70,7 @@ static int split_layer(const uint8_t *p, size_t len, struct cosign_parts *ret,
 	return 0;
 }
 
-/* The key that made it.  Its id is nowhere in the signature. */
+/* Find the key that made the signature by trying each: the signature does not name it. */
 static const struct trust_key *find_key(const struct trust_keys *keys,
 					const struct cosign_parts *c)
 {
@@ -82,7 +81,7 @@ static const struct trust_key *find_key(const struct trust_keys *keys,
 	return NULL;
 }
 
-/* The text at `key`, or at `inner` of the object there; NULL: there is none. */
+/* The text member `key`, or member `inner` of the object `key`; NULL: there is none. */
 static const char *text_at(const json_t *o, const char *key, const char *inner)
 {
 	const json_t *v = json_object_get(o, key);
@@ -90,7 +89,7 @@ static const char *text_at(const json_t *o, const char *key, const char *inner)
 	return json_string_value(inner ? json_object_get(v, inner) : v);
 }
 
-/* `critical` of the payload, which the signature was found good for. */
+/* Check the payload's member `critical`, after the signature was found good. */
 static int check_critical(const json_t *critical, const struct trust_query *q,
 			  struct error *err)
 {

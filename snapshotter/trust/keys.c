@@ -18,8 +18,9 @@
 /* Reads a list line by line. */
 struct list_reader {
 	struct trust_keys *keys;
-	struct trust_key next; /* what the lines so far say of the next key */
-	bool has_line;         /* one of them was there */
+	/* what the lines so far say about the next key */
+	struct trust_key next;
+	bool has_line; /* such a line was read */
 	const char *at, *end;
 	unsigned int line;
 };
@@ -85,7 +86,7 @@ int trust_key_check(const struct trust_key *k, enum trust_claim claim,
 	return 0;
 }
 
-/* A value without what is around it; false when it is too long. */
+/* Copy a value without the space around it; false: it is too long. */
 static bool copy_value(const char *from, size_t len, char *to, size_t size)
 {
 	while (len && (*from == ' ' || *from == '\t')) {
@@ -209,8 +210,8 @@ static void forget_next(struct list_reader *r)
 	r->has_line = false;
 }
 
-/* The entry of a key that is in the list already: the same again, as when a file was
- * appended twice, changes nothing; another one would leave open which counts. */
+/* A key that is in the list already: the same entry again, as when a file was appended twice,
+ * changes nothing; a different one is an error, since it is not clear which counts. */
 static int take_again(struct list_reader *r, const struct trust_key *before,
 		      struct error *err)
 {
@@ -250,7 +251,7 @@ static int take_key(struct list_reader *r, const char *pem, size_t len,
 	return 0;
 }
 
-/* From the line after `BEGIN_PUBLIC` on. */
+/* Read a key block, from the line after `BEGIN_PUBLIC` on. */
 static int take_block(struct list_reader *r, const char *begin,
 		      struct error *err)
 {
@@ -335,8 +336,7 @@ void trust_keys_free(struct trust_keys *k)
 
 /* ---------------------------------------------------------------------- files --- */
 
-/* Writers of the file decide what the node runs: refuse one that everybody can
- * write to. */
+/* Refuse a file that everybody can write to: its writers decide what the node runs. */
 static int check_writers(const char *path, struct stat *st, struct error *err)
 {
 	if (stat(path, st) < 0)

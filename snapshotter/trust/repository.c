@@ -7,7 +7,7 @@
 #include "common/text.h"
 #include "snapshotter/trust/trust_priv.h"
 
-/* Docker Hub answers to all of these. */
+/* Is it one of Docker Hub's host names? */
 static bool is_docker_hub(const char *host)
 {
 	return strcmp(host, "docker.io") == 0 ||
@@ -50,7 +50,7 @@ bool trust_normalise(const char *text, char ret[TRUST_PATTERN_MAX + 1])
 	AUTO_BUF whole = BUF_INIT;
 	bool ok = false;
 
-	/* With a tag of ours behind it, any other one shows as a bad name. */
+	/* Append a tag, so that a tag in the text makes the name invalid. */
 	if (!text_is_word(text, TRUST_PATTERN_MAX) || strchr(text, '@') ||
 	    buf_printf(&whole, "docker://%s:x", text) < 0)
 		return false;
@@ -59,7 +59,7 @@ bool trust_normalise(const char *text, char ret[TRUST_PATTERN_MAX + 1])
 	return ok;
 }
 
-/* The bytes of the pattern before its asterisk; 0: it has none. */
+/* Length of the pattern before its asterisk; 0: it has none. */
 static size_t prefix_len(const char *pattern)
 {
 	size_t len = strlen(pattern);
@@ -76,7 +76,7 @@ int trust_pattern_check(const char *pattern, struct error *err)
 		return error_set(err, EINVAL,
 				 "a repository pattern of more than %d bytes",
 				 TRUST_PATTERN_MAX);
-	/* "host/a/" and a name are a repository that the pattern matches. */
+	/* Test a prefix with a name appended, which the pattern has to match. */
 	if (prefix)
 		(void)snprintf(name, sizeof(name), "%.*sx/x", (int)prefix,
 			       pattern);

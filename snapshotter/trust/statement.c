@@ -24,13 +24,13 @@ enum offset {
 	AT_REPOSITORY = HEAD_SIZE,
 };
 
-/* Signed before the bytes themselves, so that a signature that the same key makes
- * for another purpose is never one of these. */
+/* Signed in front of the statement's bytes, so that a signature which the same key makes for
+ * another purpose is not valid here. */
 static const char domain[] = "bootseer image signature 1";
 
 #define TO_SIGN_MAX (sizeof(domain) + HEAD_SIZE + TRUST_PATTERN_MAX)
 
-/* `len` is that of head and pattern. */
+/* Put the domain before head and pattern, which have `len` bytes together. */
 static size_t domain_text(const uint8_t *data, size_t len,
 			  uint8_t ret[TO_SIGN_MAX])
 {

@@ -19,8 +19,8 @@ void trust_signatures_fini(struct trust_signatures *s)
 	s->n = 0;
 }
 
-/* A signature that is damaged, gone or of another kind does not hide a good
- * one. */
+/* Is the failure one of this signature alone?  A damaged, missing or unknown signature must not
+ * hide a good one. */
 static bool can_pass_over(int rc)
 {
 	return rc == -ENOENT || rc == -EBADMSG || rc == -EINVAL ||
@@ -29,7 +29,7 @@ static bool can_pass_over(int rc)
 
 /* -------------------------------------------------------------------- reading --- */
 
-/* As the annotation has it. */
+/* Decode a signature from the annotation's base64. */
 static int decode_signature(const char *text, struct buf *ret,
 			    struct error *err)
 {
@@ -45,7 +45,7 @@ static int decode_signature(const char *text, struct buf *ret,
 		      : 0;
 }
 
-/* The signature in a manifest of ours. */
+/* Read the signature from one of our signature manifests. */
 static int take_ours(const struct oci_manifest *m, struct buf *ret,
 		     struct error *err)
 {
@@ -90,7 +90,7 @@ static int list_ours(struct oci_store *store, const struct digest *artifact,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* Called with each signature until it returns other than 0. */
+/* Called with each signature; a result other than 0 ends the walk. */
 typedef int signature_fn(void *arg, struct buf *sig,
 			 const struct digest *manifest, struct error *err);
 
@@ -100,8 +100,9 @@ static size_t first_of_last(const struct oci_referrers *list)
 					      : 0;
 }
 
-/* Those that the list itself has, without a request.  Not all have to be there, or be
- * what their manifests say: when none is good, these are read. */
+/* Call `each` for the signatures that the list of referrers contains, without further requests.
+ * They may be incomplete or differ from their manifests, so if none is good, the manifests are
+ * read. */
 static int each_noted(const struct oci_referrers *list, signature_fn *each,
 		      void *arg, struct error *err)
 {
@@ -137,7 +138,7 @@ static int each_listed(struct oci_store *store,
 	return rc;
 }
 
-/* `more`: there were others than were looked at. */
+/* Call `each` for our signatures; `more`: some were not read. */
 static int each_ours(struct oci_store *store, const struct digest *artifact,
 		     signature_fn *each, void *arg, bool *more,
 		     struct error *err)
@@ -151,7 +152,7 @@ static int each_ours(struct oci_store *store, const struct digest *artifact,
 	return rc;
 }
 
-/* The first that `each` takes. */
+/* Find the first of our signatures that `each` accepts. */
 static int find_ours(struct oci_store *store, const struct digest *artifact,
 		     signature_fn *each, void *arg, struct error *err)
 {
@@ -165,7 +166,7 @@ static int find_ours(struct oci_store *store, const struct digest *artifact,
 	return rc;
 }
 
-/* The tag that cosign gives to what it signed of a manifest. */
+/* The tag of cosign's signatures of a manifest. */
 #define COSIGN_TAG_MAX (DIGEST_STR_MAX + 8)
 static void cosign_tag(const struct digest *d, char ret[COSIGN_TAG_MAX])
 {
@@ -228,7 +229,7 @@ static int each_cosign(struct oci_store *store, const struct digest *artifact,
 	return can_pass_over(rc) ? 0 : rc;
 }
 
-/* ----------------------------------------------------------------------- all --- */
+/* -------------------------------------------------------- --- all signatures --- */
 
 static int collect_signatures(void *arg, struct buf *sig,
 			      const struct digest *manifest, struct error *err)
@@ -264,10 +265,10 @@ int trust_fetch(struct oci_store *store, const struct digest *artifact,
 	return rc;
 }
 
-/* ----------------------------------------------------------------- a good one --- */
+/* ----------------------------------------------- --- finding a good signature --- */
 
-/* How near a signature that was refused came.  One that says enough, but by a key
- * that is not listed, is nearer than one that says too little: its cure is a key. */
+/* How close a refused signature came to being accepted, for the best message.  A sufficient
+ * claim by an unlisted key is closer than an insufficient claim, since adding the key would do. */
 enum nearness {
 	NEAR_NONE,
 	NEAR_DAMAGED,
@@ -312,7 +313,7 @@ struct trust_search {
 	struct error why;
 };
 
-/* 1: a good one. */
+/* Check a signature; 1: it is good. */
 static int try_one(void *arg, struct buf *sig, const struct digest *manifest,
 		   struct error *err)
 {
@@ -348,7 +349,8 @@ static int note_cosign(void *arg, struct buf *sig,
 	return 0;
 }
 
-/* There is no signature of ours.  Where cosign's does not do, it is the reason. */
+/* None of our signatures exists: return why, which is cosign's signature if there is an
+ * insufficient one. */
 static int refuse_unsigned(struct oci_store *store, const struct trust_query *q,
 			   struct error *err)
 {
@@ -382,7 +384,7 @@ int trust_find(struct oci_store *store, const struct trust_keys *keys,
 	bool more;
 	int rc = find_ours(store, q->artifact, try_one, &s, err);
 
-	/* cosign cannot say more than "signed". */
+	/* A cosign signature can only claim "signed". */
 	if (rc == 0 && q->claim == TRUST_CLAIM_SIGNED)
 		rc = each_cosign(store, q->artifact, try_one, &s, &more, err);
 	if (rc > 0)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Questions for the traces of an image's workloads (workload.h has what is known of
- * them).  Searches (trace_search.c) run on threads of their own: a start waits for
- * one, but never longer than it was told, and no store that hangs keeps a container
- * from starting.
+ * Look-ups of the traces of an image's workloads (workload.h has their state).  Searches
+ * (trace_search.c) run on threads of their own: a start waits for one, but never longer than
+ * its limit, so a store that hangs does not keep a container from starting.
  */
 #include "snapshotter/node/traces/trace_lookup.h"
 
@@ -23,19 +22,20 @@
 #define STRANGERS 6
 #define QUEUE_MAX 256
 
-/* A search for one workload, under way. */
+/* A search under way for one workload. */
 struct workload_search {
 	struct work work;
 	struct trace_lookup *t;
 	struct image *image; /* a use */
 	struct workload_entry *entry;
-	struct trace_early *early; /* has searched already; or NULL */
+	/* an earlier search whose result is used; or NULL */
+	struct trace_early *early;
 };
 
-/* ------------------------------------------------------------------ asking --- */
+/* ------------------------------------------------------------ --- searches --- */
 
-/* The key of a workload without one, from the image's config.  An environment has none,
- * and what is started in it bootseerd does not see: all is one workload. */
+/* The key of a workload that was asked for without a key: from the image's config.  All readers
+ * of an environment are one workload, since bootseerd does not see which programs run in it. */
 static char *config_key(struct trace_lookup *t, struct image *i)
 {
 	struct error err = ERROR_INIT;
@@ -69,8 +69,8 @@ static void search_stores(struct workload_search *l, const char *key,
 	*ret = s.best;
 }
 
-/* Tell who waits for the answer, then have what it is for under way: a mount waits
- * for the answer, and the prefetch for the mount. */
+/* Wake the threads that wait for the answer, then begin what it is for: a mount waits for the
+ * answer, and the prefetch waits for the mount. */
 static void use_answer(struct workload_search *l,
 		       const struct trace_found *best)
 {
@@ -98,7 +98,7 @@ static void workload_search_run(struct work *w)
 	struct trace_lookup *t = l->t;
 	char *found_key = NULL;
 
-	/* The key of a workload that is searched is changed by us alone. */
+	/* Only this search changes the key of its workload, so no lock is needed. */
 	if (l->early)
 		found_key = trace_early_take(l->early, &best);
 	else if (!e->key)
@@ -118,7 +118,8 @@ static void workload_search_run(struct work *w)
 	free(l);
 }
 
-/* Lock held, as for all here.  Takes `early` (or NULL) when it succeeds. */
+/* Begin a search.  Takes `early` (or NULL) when it succeeds.  Lock held, as in the functions
+ * below. */
 static int search_start(struct trace_lookup *t, struct image *i,
 			struct workload_entry *e, enum workload_purpose purpose,
 			struct trace_early *early)
@@ -132,7 +133,8 @@ static int search_start(struct trace_lookup *t, struct image *i,
 	l->early = early;
 	l->image = images_get(i->all, &i->id);
 	l->work.run = workload_search_run;
-	/* Removed meanwhile, or another one of the same name. */
+	/* images_get() returns another image if this one was removed, and maybe fetched again,
+	 * meanwhile. */
 	if (l->image != i ||
 	    (!(early && trace_early_then(early, &l->work)) &&
 	     pool_submit(search_pool(t, i->state.host), &l->work) < 0)) {
@@ -144,9 +146,10 @@ static int search_start(struct trace_lookup *t, struct image *i,
 	return 0;
 }
 
-/* --------------------------------------------------------------- questions --- */
+/* -------------------------------------------------- --- asking and waiting --- */
 
-/* Lock held, as for all here.  NULL: memory is short. */
+/* The image's workloads, made if missing.  NULL: memory is short.  Lock held, as in the
+ * functions below. */
 static struct image_workloads *workloads_of(struct image *i)
 {
 	if (!i->workloads) {
@@ -156,14 +159,14 @@ static struct image_workloads *workloads_of(struct image *i)
 	return i->workloads;
 }
 
-/* Where nothing is prefetched all that is asked for is to look. */
+/* If no user prefetches, no purpose needs more than looking. */
 static enum workload_purpose purpose_here(const struct trace_lookup *t,
 					  enum workload_purpose purpose)
 {
 	return t->user.found ? purpose : WORKLOAD_TO_LOOK;
 }
 
-/* A workload whose answer is there or under way; NULL: there is no room. */
+/* Take the workload, and begin a search if it needs one; NULL: there is no room. */
 static struct workload_entry *ask_stores(struct trace_lookup *t,
 					 struct image *i, const char *key,
 					 enum workload_purpose purpose)
@@ -185,7 +188,7 @@ static bool workload_is_settled(const struct workload_entry *e)
 	return e->phase == WORKLOAD_KNOWN;
 }
 
-/* Until it is `so`: 0, or -ETIMEDOUT. */
+/* Wait until the test `so` is true: 0, or -ETIMEDOUT. */
 static int wait_until(struct trace_lookup *t, struct workload_entry *e,
 		      workload_test *so)
 {
@@ -199,7 +202,8 @@ static int wait_until(struct trace_lookup *t, struct workload_entry *e,
 	return so(e) ? 0 : -ETIMEDOUT;
 }
 
-/* A workload for what is being searched already, unless somebody was faster. */
+/* Make a workload that takes the result of the early search, unless another thread has begun a
+ * search. */
 static bool adopt_early(struct trace_lookup *t, struct image *i,
 			struct trace_early *early)
 {
@@ -226,7 +230,7 @@ void trace_lookup_prepare(struct trace_lookup *t, struct image *i,
 		trace_early_drop(early);
 }
 
-/* Lock held.  `*ret` is set with 0. */
+/* Ask the stores, and wait for the answer; `*ret` is set with 0.  Lock held. */
 static int ask_and_wait(struct trace_lookup *t, struct image *i,
 			const char *key, enum workload_purpose purpose,
 			struct workload_entry **ret)
@@ -239,13 +243,13 @@ static int ask_and_wait(struct trace_lookup *t, struct image *i,
 		if (e && purpose > e->most)
 			e->most = purpose;
 		rc = e ? wait_until(t, e, workload_is_settled) : -EAGAIN;
-		/* Again when it was one that only looked that had begun. */
+		/* Search again if the search that was under way was only for looking. */
 	} while (rc == 0 && purpose != WORKLOAD_TO_LOOK &&
 		 !workload_is_hot(i->workloads, e) && ++tries < 2);
 	return rc;
 }
 
-/* The workload's key as far as it is known before anybody is asked. */
+/* The workload's key as far as it is known before a search. */
 static const char *known_key(const struct image *i, const char *workload)
 {
 	if (!workload && image_is_environment(i))
@@ -370,7 +374,7 @@ static int open_stores(struct trace_lookup *t, struct error *err)
 	rc = trace_folder_new(dir, NODE_TRACES_MAX, &t->folder, err);
 	if (rc == 0 && cfg->service)
 		rc = trace_service_new(&service, &t->sender, err);
-	/* When it hangs there is time left to look elsewhere. */
+	/* Half of the time, so that when the service hangs, other stores can still be asked. */
 	service.timeout_ms = service.timeout_ms / 2;
 	if (rc == 0 && cfg->service)
 		rc = trace_service_new(&service, &t->service, err);

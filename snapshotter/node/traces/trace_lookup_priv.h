@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parts that the files of the traces share. */
+/* Shared by the files that search and send traces. */
 #ifndef BOOTSEER_NODE_TRACE_LOOKUP_PRIV_H
 #define BOOTSEER_NODE_TRACE_LOOKUP_PRIV_H
 
@@ -14,12 +14,13 @@ enum sink_kind { SINK_SERVICE, SINK_OCI, SINKS };
 /* A store that recordings are sent to. */
 struct sink {
 	struct trace_lookup *traces;
-	struct spool *spool; /* NULL: nothing is sent there */
+	/* recordings that wait for this store; NULL: it gets none */
+	struct spool *spool;
 	enum spool_target target;
 	int (*send)(void *arg, const struct trace *t, const char *note,
 		    struct error *err);
 	struct work work;
-	bool busy; /* the lock, as the rest */
+	bool busy; /* under the lock, as the rest */
 	int64_t next_at, pause;
 };
 
@@ -29,8 +30,9 @@ struct trace_lookup {
 	const atomic_bool *is_ending;
 	struct trace_user user;
 	struct pool *pool;
-	struct pool *strangers; /* searches in registries that may be slow */
-	/* The service for searches and for recordings; NULL: there is none. */
+	/* searches in registries that are not known to be fast */
+	struct pool *strangers;
+	/* The service, once for searches and once for recordings; NULL: there is none. */
 	struct trace_store *service, *sender;
 	struct trace_store *folder;
 	struct sink sinks[SINKS];
@@ -39,23 +41,25 @@ struct trace_lookup {
 	int64_t service_down_until;
 	struct trace_hosts hosts;
 	struct trace_lookup_stats stats;
-	int64_t wait_ns; /* of whoever needs an answer; never changed */
+	/* longest time that a start waits for an answer; never changes */
+	int64_t wait_ns;
 };
 
 /* A search, and the nearest trace that was found. */
 struct search {
-	struct lookup_place place; /* borrowed, as the rest */
+	struct lookup_place place; /* borrowed, as are the other members */
 	const char *workload;
-	struct trace_found best; /* the caller's; trace NULL: none */
+	/* the nearest trace, the caller's; trace NULL: none */
+	struct trace_found best;
 };
-/* trace_search.c: blocks, without the lock. */
+/* trace_search.c: search; blocks, without the lock. */
 void search_run(struct trace_lookup *t, struct search *s);
-/* Lock held: the threads that may search in `host`. */
+/* The threads that may search at `host`.  Lock held. */
 struct pool *search_pool(struct trace_lookup *t, const char *host);
 
-/* Lock held: have `w` run after it, on its thread; false: it is done. */
+/* Run `w` after the early search, on its thread; false: the search is done already.  Lock held. */
 bool trace_early_then(struct trace_early *e, struct work *w);
-/* When it is done: what was found, and the workload's key; the caller's. */
+/* Take the result of a finished early search; returns the workload's key; the caller frees both. */
 char *trace_early_take(struct trace_early *e, struct trace_found *ret);
 
 /* The store of OCI artifacts in the repository of an image. */
@@ -65,13 +69,14 @@ struct oci_traces {
 	struct trace_store *store;
 };
 
-/* Its requests end when `pace` says so; NULL: when bootseerd ends. */
+/* Open the store of OCI artifacts.  Its requests end when `pace` says so; NULL: when bootseerd
+ * ends. */
 int oci_traces_begin(struct origins *origins, const char *host,
 		     const char *repo, bool plain_http, struct pace *pace,
 		     struct oci_traces *ret, struct error *err) MUST_CHECK;
 void oci_traces_end(struct oci_traces *o);
 
-/* trace_send.c: have recordings sent there, too. */
+/* trace_send.c: open a store to which recordings are sent. */
 int trace_send_open_sink(struct trace_lookup *t, enum sink_kind kind,
 			 struct error *err) MUST_CHECK;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A search for a trace: the service, the image's repository and the folder are
- * asked in this order, and the nearest trace is taken. It may begin while the
- * image's metadata is on its way, since only what the trace names needs that.
+ * A search for a trace: the service, the image's repository and the folder are asked in this
+ * order, and the nearest trace is taken. It may begin while the image's metadata is being
+ * fetched: only the prefetch needs that.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 #include "snapshotter/node/remote_call.h"
 #include "snapshotter/node/traces/trace_lookup_priv.h"
 
-/* A store that failed is left alone for so long. */
+/* A service that failed is not asked for this time. */
 #define DOWN_NS (10 * NS_PER_S)
-/* A registry's answer may take this long. A start waits for less. */
+/* Longest wait for a registry's answer. A start waits for less. */
 #define SEARCH_NS (10 * NS_PER_S)
 
-/* Keep the nearest. */
+/* Keep the nearer one of the best trace and `f`; free the other. */
 static void keep_nearest(struct search *s, struct trace_found *f)
 {
 	if (!s->best.trace || f->match < s->best.match) {
@@ -30,7 +30,7 @@ static void keep_nearest(struct search *s, struct trace_found *f)
 	}
 }
 
-/* True when nothing nearer can be found. */
+/* Ask a store; true when no other store can have a nearer trace. */
 static bool ask_store(struct trace_lookup *t, struct trace_store *store,
 		      struct search *s)
 {
@@ -55,7 +55,7 @@ static bool ask_store(struct trace_lookup *t, struct trace_store *store,
 		    store->ops->name, err.msg);
 	pthread_mutex_lock(&t->lock);
 	t->stats.failed++;
-	/* A service without a trace that this node can use may have those of
+	/* A service that sent a trace which this node cannot use may still have usable ones of
 	 * other images. */
 	if (store == t->service && rc != -EBADMSG && rc != -EACCES)
 		t->service_down_until = clock_now_ns() + DOWN_NS;
@@ -132,18 +132,20 @@ void search_run(struct trace_lookup *t, struct search *s)
 }
 
 enum early_state {
-	EARLY_SEARCHED, /* nobody has what it found yet */
-	EARLY_FOUND,    /* waits for who takes and drops it */
-	EARLY_DROPPED,  /* nobody will: it ends with the search */
+	EARLY_SEARCHED, /* the search runs, or its result was not taken yet */
+	EARLY_FOUND,    /* the search is done; its result waits for the image */
+	/* the result is not wanted: freed at the end of the search */
+	EARLY_DROPPED,
 };
 
 struct trace_early {
 	struct work work;
 	struct trace_lookup *t;
-	char *host, *repo, *name, *workload; /* of the search */
+	char *host, *repo, *name, *workload; /* texts that the search borrows */
 	struct search s;
-	enum early_state state; /* trace_lookup.lock */
-	struct work *then;      /* the same: to be run when it is done */
+	enum early_state state; /* under trace_lookup.lock */
+	/* runs when the search is done; under the same lock */
+	struct work *then;
 };
 
 static void early_free(struct trace_early *e)
@@ -172,7 +174,7 @@ static void early_run(struct work *w)
 	if (is_dropped)
 		early_free(e);
 	else if (then)
-		then->run(then); /* which drops it */
+		then->run(then); /* this frees the search */
 }
 
 struct trace_early *trace_early_begin(struct trace_lookup *t,

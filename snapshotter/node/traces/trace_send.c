@@ -16,8 +16,7 @@
 
 #define DRAIN_MIN_NS (5 * NS_PER_S)
 #define DRAIN_MAX_NS (600 * NS_PER_S)
-/* A registry may take this long for a recording: those for others wait for
- * it. */
+/* Longest time to send a recording to a registry: recordings for other registries wait for it. */
 #define SEND_NS (120 * NS_PER_S)
 #define NOTE_PLAIN "plain"
 #define NOTE_TLS "tls"
@@ -53,9 +52,8 @@ static int send_service(void *arg, const struct trace *trace, const char *note,
 	int rc = trace_store_put(t->sender, trace, err);
 
 	(void)note;
-	/* A node without the right to the store does not get it by waiting: the
-	 * recording is not tried again, and keeps no other one waiting. The
-	 * folder has it. */
+	/* Waiting does not give a node the right to write to an environment's store.  So the
+	 * recording is not sent again, and delays no other one; the folder has it. */
 	if (rc == -EACCES && registry_host_is_store(trace->info.repo))
 		rc = error_wrap(err, -ENOTSUP, "kept on this node alone");
 	return rc;
@@ -127,7 +125,7 @@ static void drain_run(struct work *w)
 	pthread_mutex_unlock(&s->traces->lock);
 }
 
-/* Lock held. */
+/* Begin to send the waiting recordings.  Lock held. */
 static void drain_start(struct trace_lookup *t, struct sink *s)
 {
 	if (s->busy)
@@ -152,7 +150,7 @@ void trace_send_due(struct trace_lookup *t)
 	}
 }
 
-/* More traces may be there now than were found of the image. */
+/* Forget what is known of the image's traces, since the stores have a new one. */
 static void forget_workload(struct trace_lookup *t, struct image *i)
 {
 	pthread_mutex_lock(&t->lock);
@@ -172,14 +170,13 @@ int trace_keep(struct trace_lookup *t, struct image *i,
 		struct sink *s = &t->sinks[k];
 		struct error why = ERROR_INIT;
 
-		/* An environment's store has only blobs of other nodes, and
-		 * takes no trace. */
+		/* An environment's store takes blobs of nodes only, and no traces. */
 		if (!s->spool || (k == SINK_OCI && image_is_environment(i)))
 			continue;
 		if (spool_add(s->spool, trace, note, &why) < 0)
 			log_warning("traces", "spool reason=\"%s\"", why.msg);
 		pthread_mutex_lock(&t->lock);
-		/* While the store is down it is not asked for each trace. */
+		/* While the store is down, do not try it for each new trace. */
 		if (s->pause <= DRAIN_MIN_NS)
 			drain_start(t, s);
 		pthread_mutex_unlock(&t->lock);

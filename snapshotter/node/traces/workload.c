@@ -122,7 +122,7 @@ void workload_end(struct image_workloads *w, struct workload_entry *e,
 	else
 		e->key = key;
 	e->phase = WORKLOAD_KNOWN;
-	/* 0: forgotten while it was searched. */
+	/* 0: workload_forget() was called during the search, so the answer is out of date. */
 	if (e->expires_ns != 0)
 		e->expires_ns =
 			now_ns + (e->found && e->match != TRACE_MATCH_PREDICTED

@@ -1,44 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * State of the search for traces of an image's workloads.
- * Pure: no lock, no thread, no clock; the caller has the lock and says what time it is.
+ * State of the search for traces of an image's workloads. No locks, threads or clock in here:
+ * the caller holds the lock and passes the time.
  *
- *            begin             answer            end
- *   UNKNOWN -------> SEARCHED -------> ANSWERED -------> KNOWN
- *                       ^                                  |
- *                       +------ begin, when it is old -----+
+ *                       begin             answer            end
+ *     UNKNOWN -------> SEARCHED -------> ANSWERED -------> KNOWN
+ *                                             ^                                  |
+ *                                             +--- begin, when it is too old ----+
  *
- * An answer is there one step before the search ends, since the prefetch that follows
- * from it takes a while to set up, and a mount must not wait for that.
+ * The answer is there one step before the search ends: beginning the prefetch takes a while,
+ * and a mount must not wait for that.
  */
 #ifndef BOOTSEER_NODE_WORKLOAD_H
 #define BOOTSEER_NODE_WORKLOAD_H
 
 #include "recorder/recorder.h"
 
-#define WORKLOADS_MAX 16 /* remembered of one image */
-/* For how long an answer is used: other nodes record, too. */
+#define WORKLOADS_MAX 16 /* workloads remembered of one image */
+/* How long an answer is used: other nodes record too, so a better one may exist later. */
 #define WORKLOAD_FOUND_NS (INT64_C(300) * 1000000000)
 #define WORKLOAD_NONE_NS (INT64_C(30) * 1000000000)
 
 enum workload_phase {
-	WORKLOAD_UNKNOWN,  /* nobody has searched */
+	WORKLOAD_UNKNOWN,  /* no search was begun */
 	WORKLOAD_SEARCHED, /* the stores are being asked */
-	WORKLOAD_ANSWERED, /* they have answered; what follows is being set up */
-	WORKLOAD_KNOWN,    /* and that is done; good until `expires_ns` */
+	/* the stores have answered; the prefetch is being begun */
+	WORKLOAD_ANSWERED,
+	WORKLOAD_KNOWN, /* the search is over; valid until `expires_ns` */
 };
 
-/* Uses of the answer; each includes those before it. */
+/* Uses of the answer; each one includes those above it. */
 enum workload_purpose {
-	WORKLOAD_TO_LOOK,  /* nothing is prefetched */
-	WORKLOAD_TO_FETCH, /* the hot set is */
-	WORKLOAD_TO_START, /* and a container waits for it */
+	WORKLOAD_TO_LOOK,  /* only the answer is wanted, no prefetch */
+	WORKLOAD_TO_FETCH, /* the hot set is prefetched */
+	/* the hot set is prefetched, and a container waits for it */
+	WORKLOAD_TO_START,
 };
 
-/* Where the words come from that a workload's key is made of. */
+/* How a workload's key is known. */
 enum workload_kind {
-	WORKLOAD_OF_CONFIG, /* the image's own; the key is not known at first */
-	WORKLOAD_NAMED,     /* those that were asked for */
+	WORKLOAD_OF_CONFIG, /* from the image's config, once that is read */
+	WORKLOAD_NAMED,     /* the caller gave it */
 };
 
 struct workload_entry {
@@ -48,18 +50,20 @@ struct workload_entry {
 	enum workload_phase phase;
 	enum workload_purpose
 		purpose; /* of the search under way, or the last */
-	/* The most that anybody has wanted: that a container once started on it
-	 * is not forgotten. */
+	/* The highest purpose ever wanted, so that a later search for less still knows that a
+	 * container has started. */
 	enum workload_purpose most;
-	unsigned int waiters; /* threads that look at it: it is not dropped */
-	int64_t expires_ns;   /* of what is known */
-	/* Once it is answered: */
+	/* threads that use this entry, so that it is not removed */
+	unsigned int waiters;
+	int64_t expires_ns; /* when the answer gets too old */
+	/* Set by the answer: */
 	bool found, wanted;
 	enum trace_match match;
-	uint32_t length_ms; /* of the found one: to ready, else its window */
+	/* of the found trace: time to ready, else its window */
+	uint32_t length_ms;
 };
 
-/* Those of one image. */
+/* The workloads of one image. */
 struct image_workloads {
 	struct workload_entry *first; /* the newest first */
 	/* The workload whose hot set is prefetched; NULL: none. */
@@ -68,11 +72,11 @@ struct image_workloads {
 
 void image_workloads_free(struct image_workloads *w); /* NULL is allowed */
 
-/* `key` NULL: of the image's config.  NULL: it is not there. */
+/* Find a workload; `key` NULL: that of the image's config.  Returns NULL if there is none. */
 struct workload_entry *workload_find(const struct image_workloads *w,
 				     const char *key);
-/* A new one; the oldest that nobody uses makes room.  NULL: all are in use, or memory
- * is short. */
+/* Add a workload; the oldest unused one is removed if necessary.  NULL: all are in use, or
+ * memory is short. */
 struct workload_entry *workload_add(struct image_workloads *w,
 				    const char *key) MUST_CHECK;
 
@@ -86,8 +90,8 @@ static inline bool workload_has_answer(const struct workload_entry *e)
 	return e->phase == WORKLOAD_ANSWERED || e->phase == WORKLOAD_KNOWN;
 }
 
-/* Is what was found prefetched, as far as it can be?  Only one workload's is: that
- * which was asked for last. */
+/* Is the workload's trace the one that is prefetched?  Only the workload that was asked for
+ * last is. */
 bool workload_is_hot(const struct image_workloads *w,
 		     const struct workload_entry *e);
 
@@ -97,15 +101,14 @@ bool workload_is_due(const struct image_workloads *w,
 		     enum workload_purpose purpose, int64_t now_ns);
 
 void workload_begin(struct workload_entry *e, enum workload_purpose purpose);
-/* The stores answered; `best` keeps its trace. */
+/* Note the stores' answer; `best` still owns its trace. */
 void workload_answer(struct workload_entry *e, const struct trace_found *best);
-/* The search is over and what followed is under way.  Takes `key` (or NULL), which is
- * that of the config when it was not known. */
+/* The search is over, and the prefetch has begun.  Takes `key` (or NULL), the key of the config
+ * if it was not known. */
 void workload_end(struct image_workloads *w, struct workload_entry *e,
 		  char *key, int64_t now_ns);
 
-/* More may be there than was found: all are searched again, also those that are being
- * searched, whose answer is old already. */
+/* The stores may have new traces: mark all answers as too old, also those of searches under way. */
 void workload_forget(struct image_workloads *w);
 
 #endif

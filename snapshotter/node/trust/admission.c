@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rules, keys and signatures put together.  The formats are in snapshotter/trust.h,
- * what the operator can say in policy.h. */
+/* Applies rules, keys and signatures.  The formats are in snapshotter/trust.h, the operator's
+ * rules in policy.h. */
 #include "snapshotter/node/trust/admission.h"
 
 #include <errno.h>
@@ -16,20 +16,20 @@
 #include "snapshotter/node/trust/key_revocations.h"
 #include "snapshotter/trust.h"
 
-#define REFUSALS_MAX 64 /* images remembered that start the ordinary way */
+#define REFUSALS_MAX 64 /* images whose refusal is remembered */
 
-/* Result of reading a file of keys. It stays while a check is under way, which
- * may wait for a registry, whatever a reload brings meanwhile. */
+/* The keys read from a file. A list stays in memory while a check uses it, which may wait for a
+ * registry, even if the file is read again meanwhile. */
 struct key_list {
 	struct trust_keys *keys; /* NULL: the file cannot be read */
-	struct error why;        /* then */
-	unsigned int refs;       /* the lock of `files` */
+	struct error why;        /* why the file cannot be read */
+	unsigned int refs;       /* under the lock of `files` */
 };
 
 /* A file of public keys, as last read. */
 struct key_file {
-	const char *path;      /* borrowed from configuration or rule */
-	struct key_list *list; /* NULL: nothing of it was wanted */
+	const char *path;      /* borrowed from the configuration or a rule */
+	struct key_list *list; /* NULL: no rule needs the file */
 };
 
 struct refusal {
@@ -43,14 +43,15 @@ struct admission {
 	struct policy policy;            /* never changes */
 	struct key_revocations *revoked; /* borrowed; NULL: none */
 
-	pthread_mutex_t keys_lock; /* protects `files`; nothing waits in it */
+	/* protects `files`; held for short times only */
+	pthread_mutex_t keys_lock;
 	struct key_file
 		*files; /* one for each path; the first is --trust-keys */
 	size_t n_files;
 
 	pthread_mutex_t lock; /* protects the rest */
 	struct refusal refusals[REFUSALS_MAX];
-	size_t next; /* of `refusals`, to be written */
+	size_t next; /* index of `refusals` that is written next */
 };
 
 /* -------------------------------------------------------------------- keys --- */
@@ -84,8 +85,7 @@ static void put_list(struct admission *a, struct key_list *l)
 	free(l);
 }
 
-/* A use of the keys that a rule takes; NULL: memory was short when they were
- * read. */
+/* Take a use of the keys of a rule; NULL: memory was short when they were read. */
 static struct key_list *get_list(struct admission *a,
 				 const struct policy_rule *r)
 {
@@ -131,7 +131,7 @@ static bool is_wanted(const struct admission *a, const struct key_file *f)
 	return false;
 }
 
-/* With the lock; `image` NULL: of all. */
+/* Forget the refusals of `image`; NULL: of all images.  The lock is held. */
 static void forget_refusals(struct admission *a, const char *image)
 {
 	for (size_t i = 0; i < REFUSALS_MAX; i++) {
@@ -149,7 +149,7 @@ void admission_reload(struct admission *a)
 	for (size_t i = 0; i < a->n_files; i++)
 		if (is_wanted(a, &a->files[i]))
 			load_file(a, &a->files[i]);
-	/* The next start of each image says whether it is still so. */
+	/* Forget all refusals: the next start of each image judges it anew. */
 	(void)pthread_mutex_lock(&a->lock);
 	forget_refusals(a, NULL);
 	(void)pthread_mutex_unlock(&a->lock);
@@ -183,7 +183,7 @@ int admission_check_files(const struct node_config *cfg, struct error *err)
 		return rc;
 	rc = trust_keys_load(cfg->trust_keys, &keys, err);
 	trust_keys_free(keys);
-	/* A node may be set up before the first image is signed. */
+	/* A missing file is only logged: a node may be set up before the first image is signed. */
 	if (rc == -ENOENT) {
 		for (size_t i = 0; !is_needed && i < p.n; i++)
 			is_needed = needs_keys(&p.rules[i]) && !p.rules[i].keys;
@@ -299,7 +299,7 @@ int admission_check(struct admission *a, struct error *err)
 	return rc;
 }
 
-/* ----------------------------------------------------------------- verdicts --- */
+/* ---------------------------------------------------- --- judging artifacts --- */
 
 const char *admission_cure(enum admission_reason r)
 {
@@ -360,18 +360,18 @@ const char *admission_cure(enum admission_reason r)
 	return cures[r];
 }
 
-/* Note a reason; the first one stays. */
+/* Set the reason, unless there is one already. */
 static void note_reason(enum admission_reason *why, enum admission_reason r)
 {
 	if (why && *why == ADMISSION_UNKNOWN)
 		*why = r;
 }
 
-/* As signatures name it. */
+/* The repository's name as signatures have it. */
 static int repository_of(const char *host, const char *repo,
 			 char ret[TRUST_PATTERN_MAX + 1], struct error *err)
 {
-	/* Borrowed; never freed. */
+	/* borrowed texts, never freed */
 	const struct oci_ref ref = {
 		.transport = OCI_TRANSPORT_REGISTRY,
 		.host = (char *)(uintptr_t)host,
@@ -407,7 +407,8 @@ static bool is_list_damaged(struct admission *a)
 	return s.is_damaged;
 }
 
-/* Can any signature be believed with these keys? */
+/* Can a signature be good with these keys?  Fails if the file cannot be read or no key is valid
+ * now. */
 static int check_list(struct admission *a, const struct key_list *l,
 		      enum admission_reason *why, struct error *err)
 {
@@ -458,8 +459,8 @@ static enum trust_claim claim_of(const struct policy_rule *r)
 					  : TRUST_CLAIM_SIGNED;
 }
 
-/* A refusal has one code, whatever the signatures' was; what is wrong with the
- * registry keeps its own, since that may be over in a moment. */
+/* Make one code of all refusals, whatever was wrong with the signatures; failures of the
+ * registry keep their own code, since they may pass. */
 static int refusal_of(int rc, enum admission_reason *why, struct error *err)
 {
 	static const struct {
@@ -487,7 +488,7 @@ static int refusal_of(int rc, enum admission_reason *why, struct error *err)
 	return error_wrap(err, rc, "signatures of the artifact");
 }
 
-/* A question, and the rule of its repository. */
+/* A query with the rule of its repository. */
 struct ruled_query {
 	const struct policy_rule *rule;
 	struct trust_query query;
@@ -513,7 +514,7 @@ static int find_rule(struct admission *a, const struct admission_query *asked,
 	return 0;
 }
 
-/* By a signature that is here, with the keys of the rule as they are now. */
+/* Check the signature `held`, without a registry, with the keys that the rule has now. */
 static int check_held(struct admission *a, const struct ruled_query *q,
 		      const struct buf *held, struct error *err)
 {
@@ -678,7 +679,7 @@ static json_t *refusal_json(const struct refusal *r)
 {
 	json_t *reason = json_string(r->why.msg);
 
-	/* A message may quote bytes that are no UTF-8. */
+	/* The message cannot be JSON if it quotes bytes that are not UTF-8. */
 	return json_pack("{s:s, s:o, s:s, s:I}", "image", r->image, "reason",
 			 reason ? reason : json_string("(not UTF-8)"), "cure",
 			 admission_cure(r->reason), "at", (json_int_t)r->at);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists of ids of keys: reading them and looking into them.  Does no I/O. */
+/* Lists of key ids: parsing, merging and searching them.  Does no I/O. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -35,7 +35,8 @@ static void key_ids_sort(struct key_ids *k)
 	k->n = n;
 }
 
-/* To a list that was made by this alone. */
+/* Append an id to a list; only this function must have filled it, since the room grows by
+ * powers of two. */
 static int key_ids_add(struct key_ids *k, const char *hex, size_t len,
 		       size_t max, struct error *err)
 {
@@ -54,7 +55,7 @@ static int key_ids_add(struct key_ids *k, const char *hex, size_t len,
 				 "digits",
 				 len > HEX_DIGITS ? (int)HEX_DIGITS : (int)len,
 				 hex, HEX_DIGITS);
-	/* Room for as many again. */
+	/* Double the room. */
 	if ((k->n & (k->n - 1)) == 0) {
 		v = reallocarray(k->v, k->n ? 2 * k->n : 1, sizeof(*v));
 		if (!v)
@@ -132,7 +133,9 @@ int key_ids_seal(struct buf *text, struct error *err)
 
 int key_ids_check_seal(const char *text, size_t len, struct error *err)
 {
-	const size_t seal_len = strlen(SEAL) + DIGEST_STR_MAX; /* NUL: "\n" */
+	/* the NUL of DIGEST_STR_MAX counts for "\
+	 * " */
+	const size_t seal_len = strlen(SEAL) + DIGEST_STR_MAX;
 	char hex[DIGEST_STR_MAX] = "";
 	struct digest want, is;
 

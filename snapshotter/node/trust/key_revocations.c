@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The lists of revoked keys, and the thread that asks for one of them. */
+/* The lists of revoked keys, and the thread that asks services for theirs. */
 #include "snapshotter/node/trust/key_revocations.h"
 
 #include <ctype.h>
@@ -17,35 +17,37 @@
 #include "snapshotter/node/config.h"
 
 #define INTERVAL_NS (60 * NS_PER_S)
-#define RETRY_NS (5 * NS_PER_S) /* after a failure; doubled each time */
+#define RETRY_NS (5 * NS_PER_S) /* pause after a failure; doubled each time */
 #define TIMEOUT_MS 10000
 #define ETAG_MAX 80u
-/* A line takes 72 bytes at most, an entry of the service's answer 110. */
+/* Limits of a file and an answer: a line takes 72 bytes at most, an entry of an answer 110. */
 #define FILE_BYTES_MAX (16u << 20)
 #define ANSWER_MAX (2u << 20)
 
-/* A service and its last answer. Services may have databases of their own, so
- * none of them takes back what another one revoked. */
+/* A service and its last answer. Services may have separate databases, so no service can take
+ * back a revocation of another one. */
 struct trust_service {
 	struct service_client *client;
-	char etag[ETAG_MAX]; /* the thread's */
-	struct key_ids keys; /* with the lock */
-	bool is_heard;       /* since the start; the same */
+	char etag[ETAG_MAX]; /* used by the thread alone */
+	struct key_ids keys; /* under the lock */
+	/* it has answered since the start; under the lock */
+	bool is_heard;
 };
 
 struct key_revocations {
 	struct trust_service services[TRUST_REVOKED_SERVICES_MAX];
 	size_t n_services;
 	char *path; /* of the list in ROOT */
-	char *file; /* NULL: none */
+	char *file; /* the operator's list; NULL: none */
 	int64_t interval_ns;
-	int64_t pause_ns; /* the thread's */
-	bool is_silent;   /* the same */
+	int64_t pause_ns; /* used by the thread alone */
+	/* the services do not answer; used by the thread alone */
+	bool is_silent;
 
-	struct periodic *thread; /* NULL: nobody is asked */
-	pthread_mutex_t lock;    /* protects what follows */
-	/* All that services said before this start, until each was heard; and
-	 * the operator's. */
+	struct periodic *thread; /* NULL: there are no services */
+	pthread_mutex_t lock;    /* protects the members below */
+	/* Keys that services revoked before this start, which count until all services have
+	 * answered; and the operator's keys. */
 	struct key_ids before, own;
 	struct key_revocations_stats stats;
 };
@@ -58,8 +60,8 @@ static bool is_same(const struct key_ids *a, const struct key_ids *b)
 	       (a->n == 0 || memcmp(a->v, b->v, a->n * sizeof(*a->v)) == 0);
 }
 
-/* Merge the keys that the services say, and said before; with the lock, as the
- * three below. */
+/* Merge the keys of all services' answers, and of those before this start; the lock is held, as
+ * in the three functions below. */
 static int merge_told(const struct key_revocations *t, struct key_ids *ret,
 		      struct error *err)
 {
@@ -89,7 +91,7 @@ static bool are_all_heard(const struct key_revocations *t)
 	return t->n_services > 0;
 }
 
-/* Takes `keys`, which take the place of `*list`. */
+/* Replace `*list` by `keys`, which are taken. */
 static void put_keys(struct key_revocations *t, struct key_ids *list,
 		     struct key_ids *keys)
 {
@@ -115,7 +117,8 @@ static void set_keys(struct key_revocations *t, struct key_ids *list,
 		log_info("trust", "revoked keys=%" PRIu64, n);
 }
 
-/* The service was heard. Keys known from before count until all were heard. */
+/* Note that the service has answered. Keys from before this start are dropped when all services
+ * have. */
 static void set_heard(struct key_revocations *t, struct trust_service *s)
 {
 	struct key_ids none = { .n = 0 };
@@ -208,7 +211,8 @@ static int load_own(struct key_revocations *t, struct error *err)
 	return 0;
 }
 
-/* So that all holds when nobody answers, and after a restart. */
+/* Save the keys of all services, so that they count after a restart, even if no service answers
+ * then. */
 static int save_told(struct key_revocations *t, struct error *err)
 {
 	struct key_ids all = { .n = 0 };
@@ -240,7 +244,7 @@ static int save_told(struct key_revocations *t, struct error *err)
 
 /* -------------------------------------------------------------------- asking --- */
 
-/* Keep the tag, if it can be sent back as it is. */
+/* Keep the ETag for the next request, if it is a valid header value. */
 static void keep_etag(struct trust_service *s, const struct http_response *r)
 {
 	AUTO_FREE char *tag = http_header(r, "etag");
@@ -269,12 +273,12 @@ static int take_answer(struct key_revocations *t, struct trust_service *s,
 	pthread_mutex_lock(&t->lock);
 	is_damaged = t->stats.is_damaged;
 	pthread_mutex_unlock(&t->lock);
-	/* A key that the damaged list had may be known to a service that is yet
-	 * to answer: a list without it must not pass for a whole one. */
+	/* Do not save over a damaged list: a key that it had may be known only to a service
+	 * that has not answered yet, and a list without that key must not look complete. */
 	if (is_damaged)
 		return 0;
-	/* A list that is not kept would be forgotten at the next start: it
-	 * counts now, and is asked for again. */
+	/* If the list cannot be saved, it counts now, but no ETag is kept, so that it is
+	 * requested again. */
 	rc = save_told(t, err);
 	if (rc == 0)
 		keep_etag(s, &a->head);
@@ -344,7 +348,7 @@ static int64_t key_revocations_ask(void *arg)
 		t->pause_ns *= 2;
 	if (rc < 0 && t->pause_ns / 2 < t->interval_ns)
 		return clock_now_ns() + t->pause_ns / 2;
-	/* Nodes do not ask at once. */
+	/* Add a random part, so that nodes do not ask all at once. */
 	(void)!getrandom(&random, sizeof(random), 0);
 	return clock_now_ns() + t->interval_ns / 4 * 3 +
 	       (int64_t)(random % 1000) * (t->interval_ns / 2000);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Keys that sign images and are not to be believed any more, by their ids: SHA-256
+ * Revoked keys, whose signatures of images are not trusted any more.  A key's id is the SHA-256
  * of the raw public key of Ed25519, of the DER SubjectPublicKeyInfo of any other.
  *
- * All lists count together.  Those of bootseer-registry (docs/formats/registry-api.md, "Keys
- * that are not believed") a thread asks for once a minute, each service that the node
- * knows, as they may have databases of their own; what was said last is kept in
- * ROOT/trust-revoked, so it holds without them and after a restart.  The other one is
- * the operator's, a file.
+ * A key on any list is revoked.  A thread asks each service that the node knows for its list
+ * once a minute (docs/formats/registry-api.md, "Keys that are not believed"): services may have
+ * separate databases.  The last answers are saved in ROOT/trust-revoked, so they count without
+ * the services and after a restart.  One more list is the operator's file.
  */
 #ifndef BOOTSEER_NODE_KEY_REVOCATIONS_H
 #define BOOTSEER_NODE_KEY_REVOCATIONS_H
@@ -20,14 +19,14 @@
 
 struct node_config;
 
-/* Keys of one list at most. bootseer-registry keeps 10,000, and some more when
- * several replicas take the last one at once. */
+/* Most keys of one list. bootseer-registry keeps 10,000, and a few more when several replicas
+ * add the last one at once. */
 #define TRUST_REVOKED_MAX 11000u
 #define TRUST_REVOKED_SERVICES_MAX 17u
-/* Keys of the list that the node keeps: a service that says all that it may
- * must not keep another's from being there after a restart. */
+/* Most keys of the saved list: enough for the longest lists of all services, so that a service
+ * with a long list does not keep another one's from being saved. */
 #define TRUST_REVOKED_KEPT_MAX (TRUST_REVOKED_SERVICES_MAX * TRUST_REVOKED_MAX)
-#define TRUST_REVOKED_NAME "trust-revoked" /* of the file in ROOT */
+#define TRUST_REVOKED_NAME "trust-revoked" /* name of the file in ROOT */
 
 struct key_revocations_config {
 	const char *root;
@@ -35,7 +34,8 @@ struct key_revocations_config {
 	/* Services whose lists of revoked keys are read. */
 	struct service_client_config services[TRUST_REVOKED_SERVICES_MAX];
 	size_t n_services;
-	int64_t interval_ns; /* between two questions; 0: a minute */
+	/* between two requests to a service; 0: a minute */
+	int64_t interval_ns;
 };
 
 /* The configuration that bootseerd's options name: --service, then each
@@ -46,9 +46,9 @@ void key_revocations_config_of(const struct node_config *cfg,
 struct key_revocations;
 
 /*
- * Read both lists from the disk, and begin to ask.  Fails when the operator's file
- * cannot be read.  A list in ROOT that is damaged revokes every key until each service
- * has answered: the node then starts images the ordinary way.
+ * Read both lists from the disk, and begin to ask services.  Fails when the operator's file
+ * cannot be read.  If the list in ROOT is damaged, every key counts as revoked until each
+ * service has answered: images start the ordinary way meanwhile.
  */
 int key_revocations_open(const struct key_revocations_config *cfg,
 			 struct key_revocations **ret,
@@ -56,31 +56,33 @@ int key_revocations_open(const struct key_revocations_config *cfg,
 /* Waits for the request under way.  NULL is allowed. */
 void key_revocations_close(struct key_revocations *t);
 
-/* Is this key not to be believed?  Any thread; never blocks for long. */
+/* Is this key revoked?  Any thread; never blocks for long. */
 bool key_revocations_has(struct key_revocations *t,
 			 const struct digest *key_id);
 
 /* Can the operator's file be read?  NULL: there is none. */
 int key_revocations_check(const char *file, struct error *err) MUST_CHECK;
 
-/* The operator's file as it is now, and ask the service at once.  A file that cannot
- * be read stays as it was. */
+/* Read the operator's file again, and ask the services at once.  If the file cannot be read,
+ * the old list stays. */
 int key_revocations_reload(struct key_revocations *t,
 			   struct error *err) MUST_CHECK;
 
 struct key_revocations_stats {
-	uint64_t keys;    /* on all lists, each once */
-	uint64_t changes; /* of the lists since the start */
+	uint64_t keys;    /* number of revoked keys, each counted once */
+	uint64_t changes; /* of the lists, since the start */
 	uint64_t failures_total;
 	int64_t asked_s; /* when all services last answered, seconds since 1970;
 			  * 0: they have not since the start */
-	bool is_damaged; /* the list in ROOT: every key counts as revoked */
-	char error[ERROR_MSG_MAX]; /* why one did not; "": all did */
+	/* the list in ROOT is damaged: every key counts as revoked */
+	bool is_damaged;
+	/* why a service did not answer; "": all did */
+	char error[ERROR_MSG_MAX];
 };
 void key_revocations_get_stats(struct key_revocations *t,
 			       struct key_revocations_stats *ret);
 
-/* A list, sorted.  Pure. */
+/* A sorted list of key ids.  The functions below do no I/O. */
 struct key_ids {
 	struct digest *v;
 	size_t n;
@@ -90,18 +92,17 @@ void key_ids_fini(struct key_ids *k);
  * -E2BIG: more than `max`. */
 int key_ids_parse(const char *text, size_t len, size_t max, struct key_ids *ret,
 		  struct error *err) MUST_CHECK;
-/* Add those of another list; each is there once. */
+/* Add the ids of another list; each id is kept once. */
 int key_ids_merge(struct key_ids *k, const struct key_ids *more,
 		  struct error *err) MUST_CHECK;
 /*
- * A list that the node keeps ends with a line of its digest, since every bit of it
- * that flips would take a revocation back: add that line to `text`, or check it,
- * -EBADMSG.  Pure.
+ * The saved list ends with a line with its digest, since a flipped bit would take a revocation
+ * back: add that line to `text`, or check it (-EBADMSG).
  */
 int key_ids_seal(struct buf *text, struct error *err) MUST_CHECK;
 int key_ids_check_seal(const char *text, size_t len,
 		       struct error *err) MUST_CHECK;
-/* The answer of the service. */
+/* Parse the service's answer. */
 int key_ids_from_json(const char *text, size_t len, struct key_ids *ret,
 		      struct error *err) MUST_CHECK;
 bool key_ids_has(const struct key_ids *k, const struct digest *id);

@@ -16,7 +16,7 @@ static const char *const mode_names[] = {
 	[POLICY_ASK] = "ask",   [POLICY_BUILD] = "build",
 };
 
-/* The option whose rules a policy has. */
+/* The option that a policy's rules come from. */
 struct policy_option {
 	const char *name, *modes; /* for messages */
 	unsigned int allowed;     /* a bit for each mode */
@@ -49,9 +49,9 @@ static const char *const docker_hub[] = { "index.docker.io",
 					  "registry-1.docker.io" };
 
 /*
- * A repository as rules compare it: the host in lower case and without ":443".
- * Otherwise a pod's author would choose between rules by the way he writes a host's
- * name.  NULL when memory is short.
+ * The form in which rules compare repositories: the host in lower case, without ":443".
+ * Otherwise the author of a pod could choose between rules by the spelling of the host.  NULL
+ * when memory is short.
  */
 static char *normal_form(const char *text, size_t len)
 {
@@ -65,7 +65,7 @@ static char *normal_form(const char *text, size_t len)
 		s[i] = (char)tolower((unsigned char)s[i]);
 	if (n > 4 && memcmp(s + n - 4, ":443", 4) == 0)
 		memmove(s + n - 4, s + n, strlen(s + n) + 1);
-	/* Docker Hub has more names; signatures know it by the short one. */
+	/* Docker Hub has several names; signatures use docker.io. */
 	n = strcspn(s, "/");
 	for (size_t i = 0; i < ARRAY_SIZE(docker_hub); i++) {
 		if (strlen(docker_hub[i]) == n &&
@@ -121,7 +121,7 @@ static int check_prefix(const char *text, size_t len, struct error *err)
 	return 0;
 }
 
-/* `file` is what is behind the colon; NULL: there is none. */
+/* Check the part of a rule after the colon; `file` NULL: there is none. */
 static int check_file(enum policy_mode mode, const char *file,
 		      struct error *err)
 {
@@ -153,7 +153,7 @@ static int check_file(enum policy_mode mode, const char *file,
 	return 0;
 }
 
-/* `len` bytes of prefix, then '='. */
+/* Check a rule: `len` bytes of prefix, then '='. */
 static int check_rule(const struct policy_option *o, const char *text,
 		      size_t len, struct policy_rule *ret, struct error *err)
 {
@@ -212,7 +212,8 @@ static int add_rule(const struct policy_option *o, struct policy *p,
 	return rc;
 }
 
-/* `by_default` is the only rule where there is no other; NULL: none then. */
+/* Parse a list of rules; if it is empty, `by_default` is the only rule; NULL: there is no rule
+ * then. */
 static int parse_list(const struct policy_option *o, char *const *list,
 		      const char *by_default, struct policy *ret,
 		      struct error *err)
@@ -279,7 +280,7 @@ const struct policy_rule *policy_find(const struct policy *p,
 	AUTO_FREE char *name = normal_form(repository, strlen(repository));
 	const struct policy_rule *best = NULL;
 
-	/* Short of memory nothing is found, hence nothing trusted. */
+	/* If memory is short, no rule is found, so nothing is trusted. */
 	for (size_t i = 0; name && i < p->n; i++) {
 		const struct policy_rule *r = &p->rules[i];
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kubelet's request for a pod of namespace "a", in tests. */
+/* Test helper: the kubelet's request for a pod of namespace "a". */
 #ifndef BOOTSEER_TESTS_CSI_REQUEST_H
 #define BOOTSEER_TESTS_CSI_REQUEST_H
 
@@ -19,7 +19,7 @@ static inline void test_publish_add(struct test_publish *t, const char *key,
 		(struct csi_pair){ .key = key, .value = value };
 }
 
-/* An ephemeral volume of the attributes in `words`: key, value, ..., NULL. */
+/* A request for an ephemeral volume with the attributes in `words`: key, value, ..., NULL. */
 static inline void test_publish_init(struct test_publish *t,
 				     const char *const *words)
 {

@@ -21,7 +21,7 @@ static void remove_state(void)
 	cr_expect_eq(fs_remove_tree(state, NULL), 0);
 }
 
-/* A volume of 64 MiB in a namespace that may have 128. */
+/* Charge a volume of 64 MiB to a namespace that may have 128 MiB. */
 static int take_ckpt(const char *namespace, const char *id, bool is_there,
 		     struct error *err)
 {
@@ -52,10 +52,10 @@ Test(csi_charge, refuses_a_namespace_past_its_total_with_the_cure,
 	cr_expect_not_null(strstr(err.msg, "have 128Mi of this node, its "
 					   "rule's total is 128Mi"));
 	cr_expect_not_null(strstr(err.msg, "raise total="), "%s", err.msg);
-	/* The same ones again, and those of another namespace. */
+	/* Charging a volume again, or one of another namespace, is not refused. */
 	cr_expect_eq(take_ckpt("a", "2", false, &err), 0);
 	cr_expect_eq(take_ckpt("b", "4", false, &err), 0);
-	/* Its end gives the share back. */
+	/* The end of a volume gives its share back. */
 	remove_volume("1");
 	cr_expect_eq(take_ckpt("a", "3", false, &err), 0);
 }

@@ -13,7 +13,7 @@
 
 TestSuite(csi_login, .timeout = 120);
 
-/* A JWT of these claims; its signature is another's to check. */
+/* Make a JWT with these claims; its signature is not checked here. */
 static char *make_token(const char *claims)
 {
 	AUTO_BUF b = BUF_INIT;

@@ -19,7 +19,7 @@ static struct volume_policy *make_policy(const char *rule)
 	return p;
 }
 
-/* The grant of a pod of namespace "a"; `store` is the caller's. */
+/* Decide about a pod of namespace "a" by one rule; the caller frees `store`. */
 static int decide(const char *rule, const char *const *words, char **store,
 		  struct error *err)
 {
@@ -197,7 +197,8 @@ Test(csi_policy, bounds_rights_memory_and_ids)
 	static const char rule[] = "namespace=a kind=ckpt store=s3://b "
 				   "access=write memory=128M uid=7-9 gid=5";
 	static const struct {
-		const char *key, *value, *why; /* NULL: given */
+		/* NULL: the request is granted */
+		const char *key, *value, *why;
 	} cases[] = {
 		{ "memory", "128Mi", NULL },
 		{ "memory", "129Mi", "allows 64Mi to" },

@@ -116,7 +116,8 @@ Test(csi_request, honours_or_refuses_each_mount_option)
 
 #define LABEL "system_u:object_r:container_file_t:s0:c10,c20"
 
-/* The label is of a file system, and an image's is that of all pods. */
+/* An SELinux label belongs to a file system, and the file system of an image is shared by all
+ * pods. */
 Test(csi_request,
      honours_a_context_where_the_volume_has_a_file_system_of_its_own)
 {
@@ -139,7 +140,7 @@ Test(csi_request,
 		{ "ckpt", "fscontext=\"" LABEL "\"", NULL },
 		{ "ckpt", "rootcontext=\"" LABEL "\"", NULL },
 	};
-	/* A label that is a byte too long is refused: cut, it would be another label. */
+	/* A label that is one byte too long is refused: a truncated one would be another label. */
 	char long_flag[600] = "context=u:r:t";
 
 	memset(long_flag + strlen(long_flag), 'a', MOUNT_CONTEXT_MAX - 5);
@@ -186,7 +187,8 @@ Test(csi_request, is_read_only_where_anything_says_so)
 	test_publish_init(&t, WORDS("kind", "image", "image", "h/a"));
 	cr_assert_eq(read_capability(&t, &r, &err), 0);
 	cr_expect(r.mount_attributes & MOUNT_ATTR_RDONLY);
-	/* A PersistentVolume's mode is somebody's word. */
+	/* In a PersistentVolume the user sets the access mode, so a mode that allows writing is
+	 * refused. */
 	t.p.n_attributes--;
 	cr_expect_eq(read_capability(&t, &r, &err), -EINVAL);
 	cr_expect_not_null(strstr(err.msg, "[ReadOnlyMany]"));

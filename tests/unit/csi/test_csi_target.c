@@ -64,12 +64,12 @@ Test(csi_target, follows_no_link_and_says_when_the_pod_is_gone)
 	cr_assert_eq(fs_mkdir_p(pods, 0700, NULL), 0);
 	cr_assert_eq(target_open(dir, path, &t, &err), 0, "%s", err.msg);
 	cr_expect_eq(target_is_mounted(&t, &err), 0);
-	/* Nothing is there, and is taken away. */
+	/* Unmounting is no error if nothing is there. */
 	cr_expect_eq(target_unmount(&t, &err), 0);
 	cr_assert_eq(mkdir(path, 0700), 0);
 	cr_expect_eq(target_unmount(&t, &err), 0);
 	cr_expect_eq(access(path, F_OK), -1);
-	/* Nothing but a mount is bound: this folder would be the node's. */
+	/* Only a mount may be bound: this folder would be one of the node. */
 	cr_expect_eq(target_mount(&t, pods, 0, &err), -ESTALE, "%s", err.msg);
 	cr_expect_eq(access(path, F_OK), -1);
 	target_close(&t);

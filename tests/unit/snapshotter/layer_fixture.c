@@ -15,7 +15,7 @@ char layer_base[40];
 char layer_dir[64];
 struct unpack *layer_unpack;
 
-/* Nobody knows what is below. */
+/* The layers below are not known. */
 static const struct unpack_options options = { .lower = NULL };
 
 void layer_setup(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which artifacts a node uses: rules, keys and signatures put together, by a layout. */
+/* Which artifacts a node uses, by rules, keys and signatures; images are in an OCI layout. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdint.h>
@@ -100,7 +100,7 @@ static void sign(const struct sign_key *k, const char *repository,
 		     0, "%s", err.msg);
 }
 
-/* Rules are borrowed, and not written to. */
+/* A rule is borrowed and never written to, so the cast is safe. */
 static void set_rule(size_t i, const char *rule)
 {
 	rules[i] = (char *)(uintptr_t)rule;
@@ -116,7 +116,7 @@ static struct admission *open_rules(const char *rule,
 	return a;
 }
 
-/* ADMISSION_REASONS: it may be used. */
+/* Judge the artifact; ADMISSION_REASONS: it may be used. */
 static enum admission_reason judge(struct admission *a)
 {
 	enum admission_reason why = ADMISSION_UNKNOWN;
@@ -270,7 +270,7 @@ Test(admission, a_reload_takes_the_files_as_they_are)
 	admission_reload(a);
 	cr_expect_eq(judge(a), ADMISSION_REASONS);
 	cr_expect_eq(admission_check(a, &err), 0, "%s", err.msg);
-	/* A file that is damaged now allows nothing that it allowed before. */
+	/* A file of keys that got damaged allows nothing any more. */
 	put(keys_path, "nonsense\n");
 	admission_reload(a);
 	cr_expect_eq(judge(a), ADMISSION_NO_KEYS);
@@ -447,7 +447,7 @@ Test(admission, believes_an_offer_by_its_signature_alone)
 	}
 }
 
-/* The files in its folder: what was signed, and whether it came from the service. */
+/* Write a file into the image's folder: its signature, or the mark of an index of the service. */
 static void put_in_folder(const char *name, const void *data, size_t len)
 {
 	AUTO_FREE char *path = fs_join(dir, name);
@@ -469,7 +469,7 @@ Test(admission, of_an_image_that_is_here_is_by_its_folder_and_the_rule)
 	static const struct {
 		const char *rule;
 		bool is_signed, is_offer;
-		const char *scope; /* NULL: it is refused */
+		const char *scope; /* NULL: the image is refused */
 	} all[] = { { "*=sign", true, false, "" },
 		    { "*=sign", false, false, NULL },
 		    { HOST "/" REPO "=sign", true, true, HOST "/" REPO },

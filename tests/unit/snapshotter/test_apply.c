@@ -70,7 +70,7 @@ static int add_hard(const char *path, const char *target)
 	return add_full(&e);
 }
 
-/* The inode at a path without symlinks, or NULL. */
+/* Find the inode at a path without symlinks, or NULL. */
 static struct inode *at(const char *path)
 {
 	struct inode *i = tree_root(tree);
@@ -176,7 +176,7 @@ Test(apply, opaque_hides_lower_layers_only, .init = setup, .fini = teardown)
 	cr_expect_eq(at("d/again")->nlink, 1);
 }
 
-/* D/low is in the layer below, and this layer names only what it puts there. */
+/* A layer puts entries into folder D/low of the layer below, without an entry for the folder. */
 static void add_below_implied(bool marker_first)
 {
 	struct xattr x = { .name = "user.a", .value = "1", .size = 1 };
@@ -332,8 +332,8 @@ static const struct xattr *xattr_of(const char *path, const char *name)
 	return x;
 }
 
-/* As link(), chown(), setxattr(), chmod() and utimensat() in this order leave a
- * file. */
+/* A hard link's header changes the file as link(), chown(), setxattr(), chmod() and utimensat()
+ * in this order do. */
 Test(apply, a_hard_link_gives_the_file_its_attributes, .init = setup,
      .fini = teardown)
 {
@@ -388,8 +388,8 @@ Test(apply, a_hard_link_to_a_symlink_keeps_what_a_symlink_has, .init = setup,
 	cr_expect_null(at("l")->xattrs);
 }
 
-/* As containerd and overlayfs: a layer is unpacked alone, so that it does not know
- * of a symlink below. */
+/* As with containerd and overlayfs: a layer is unpacked alone, so it does not see a symlink of
+ * the layer below. */
 Test(apply, a_path_makes_a_folder_where_a_layer_below_has_a_symlink,
      .init = setup, .fini = teardown)
 {
@@ -495,7 +495,7 @@ Test(apply, whiteouts_alone_do_not_keep_a_folder, .init = setup,
 	cr_expect_eq(at("E")->gid, 5);
 }
 
-/* overlayfs takes no marker of a layer's root into account. */
+/* overlayfs ignores an opaque marker in a layer's root. */
 Test(apply, an_opaque_root_hides_nothing, .init = setup, .fini = teardown)
 {
 	cr_assert_eq(add_file("d/old"), 0);
@@ -534,7 +534,7 @@ static const struct xattr *acl_of(const char *path)
 	return x;
 }
 
-/* As chmod(2) does: unpacking sets the mode last. */
+/* chmod(2) changes the ACL too, and unpacking sets the mode last. */
 Test(apply, a_mode_settles_what_an_acl_says, .init = setup, .fini = teardown)
 {
 	/* u::rw, u:5:r, g::rwx, m::rwx, o::r */
@@ -618,7 +618,7 @@ Test(apply, bounds_the_depth_of_folders, .init = setup, .fini = teardown)
 {
 	int rc = 0, n = 0;
 
-	/* Each link shortens the name of a folder that is ever deeper. */
+	/* Following the link again and again puts a folder one level deeper each time. */
 	cr_assert_eq(add_link("l", "/"), 0);
 	while (rc == 0 && n++ < 5000) {
 		rc = add_dir("l/d");

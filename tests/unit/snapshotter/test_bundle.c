@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a container's config.json says, and for whom its start is told. */
+/* The contents of a container's config.json, and the job for which its start's events are
+ * written. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -93,7 +94,8 @@ Test(bundle, of_a_pod_speaks_for_its_own_namespace_alone)
 		   BUNDLE_CRI, "team-a/../j");
 	expect_job(CONFIG("\"BOOTSEER_JOB=j x\"", POD("team-a", "p-0")),
 		   "other", "team-a/p-0");
-	/* What no kubelet gives is nobody's, and no way round it. */
+	/* Pod names that no kubelet would set give no job, and BOOTSEER_JOB does not replace
+	 * them. */
 	expect_job(CONFIG("\"BOOTSEER_JOB=team-b/j\"", ""), BUNDLE_CRI, "");
 	expect_job(CONFIG("\"BOOTSEER_JOB=team-b/j\"", POD("a_b", "p")),
 		   "default", "");
@@ -165,8 +167,8 @@ Test(bundle, stages_are_said_of_jobs_alone_and_where_somebody_follows)
 	s.hot = (struct stage_span){ .begin_ns = now - 5 };
 	say(e, &s);
 	s.owner = &j;
-	say(e, &s); /* nobody follows */
-	/* In a folder that others may change nothing is written. */
+	say(e, &s); /* no folder of events: nothing is written */
+	/* Nothing is written into a folder that others may change. */
 	cr_assert_eq(mkdir(later, 0700), 0);
 	cr_assert_eq(chmod(later, 0777), 0);
 	say(e, &s);
@@ -198,7 +200,7 @@ Test(bundle, stages_are_bounded_and_one_that_cannot_be_said_is_left_out)
 	struct start_events *e;
 	int64_t now = clock_now_ns();
 
-	/* A folder where the file should be. */
+	/* A folder with the name of the events' file prevents writing. */
 	cr_assert_eq(mkdir(file, 0700), 0);
 	cr_assert_eq(start_events_new(dir, &e, NULL), 0);
 	s.start = (struct stage_span){ .begin_ns = now };
@@ -237,7 +239,7 @@ Test(bundle, stages_of_one_namespace_leave_some_for_others)
 	char job[32];
 
 	cr_assert_eq(start_events_new(make_dir(), &e, NULL), 0);
-	/* However many jobs it makes up. */
+	/* A namespace gets half of the events, however many jobs it invents. */
 	do
 		(void)snprintf(job, sizeof(job), "evil/%u", n++);
 	while (n <= START_EVENTS_HOUR_MAX && is_said(e, job));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client against a peer that answers one call from a script. */
+/* The client of bootseerd against a server that sends scripted replies. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -21,13 +21,15 @@ struct peer {
 	char dir[32];
 	char path[64];
 	int fd;
-	const char *reply;   /* NULL: closes instead; "": never answers */
-	unsigned int closes; /* so many connections before, without a reply */
+	/* NULL: closes the connection instead; "": never answers */
+	const char *reply;
+	/* so many earlier connections are closed without a reply */
+	unsigned int closes;
 	char got[4096];
 	pthread_t thread;
 };
 
-/* A connection whose request was read. */
+/* Accept a connection and read its request. */
 static int next_request(struct peer *p)
 {
 	int c = accept(p->fd, NULL, NULL);
@@ -53,7 +55,7 @@ static void *serve(void *arg)
 		close(next_request(p));
 	c = next_request(p);
 	if (p->reply && *p->reply) {
-		/* In pieces, as a stream may deliver it. */
+		/* In two pieces, as a stream may deliver it. */
 		dprintf(c, "HTTP/1.1 200 OK\r\ncontent-length: %zu\r\n\r\n",
 			strlen(p->reply));
 		(void)!write(c, p->reply, 5);
@@ -117,7 +119,7 @@ Test(client, says_that_nobody_listens)
 	cr_expect(strstr(err.msg, "bootseerd does not answer"));
 }
 
-/* Has the peer listen once it was asked for so often. */
+/* Lets the server listen after the client has waited `listens_after` times. */
 struct waiting {
 	struct control_patience patience;
 	struct peer *peer;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the process that makes an index can still do once it was taken over. */
+/* The rights of a process that makes an index, in case malicious bytes have taken it over. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@ static void *note_thread(void *arg)
 	return NULL;
 }
 
-/* 0, or the number of what it could do, or could not. */
+/* 0, or the number of the call that was allowed, or of the needed one that was not. */
 static int try_all(void)
 {
 	struct error err = ERROR_INIT;
@@ -42,7 +42,7 @@ static int try_all(void)
 		return 6;
 	if (socket(1, 1, 0) != -1 || errno != EPERM)
 		return 7;
-	/* Its threads are what it works with. */
+	/* Threads are allowed: the process needs them for its work. */
 	if (pthread_create(&t, NULL, note_thread, &ran) != 0 ||
 	    pthread_join(t, NULL) != 0 || ran != 1)
 		return 8;

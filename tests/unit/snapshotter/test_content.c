@@ -20,7 +20,7 @@ static void fill(void)
 	bytes[FILE_SIZE - 1] = 2;
 }
 
-/* Of the whole file, in pieces of `step`. */
+/* Hash the whole file, in pieces of `step` bytes. */
 static struct digest whole(size_t step)
 {
 	AUTO(content_hash) h = content_hash_new();
@@ -63,7 +63,7 @@ Test(content, is_the_same_with_holes_or_zeros)
 		     0);
 	cr_assert_eq(content_hash_final(h, &is), 0);
 	cr_expect(digest_equal(&is, &d));
-	/* The hasher starts afresh, and what is only zeros is like nothing. */
+	/* The hash begins anew for the next file, and a block of zeros counts like a hole. */
 	cr_assert_eq(content_hash_add(h, 8192, bytes + 8192, 4096), 0);
 	cr_assert_eq(content_hash_final(h, &is), 0);
 	cr_assert_eq(content_hash_final(h, &d), 0);

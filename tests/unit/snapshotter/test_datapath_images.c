@@ -78,7 +78,7 @@ Test(datapath_images, go_only_when_no_request_is_under_way)
 	e = image_get(t, 5);
 	cr_assert_not_null(e);
 	cr_assert_eq(pthread_create(&thread, NULL, remove_it, &r), 0);
-	/* New requests find it no more; this one still has it. */
+	/* Wait until new requests do not find the image; this one still holds it. */
 	while ((later = image_get(t, 5)))
 		image_put(t, later);
 	cr_expect_not(r.done);
@@ -131,6 +131,6 @@ Test(datapath_images, that_are_not_there_yet_are_waited_for)
 	cr_expect_not(image_session_is_early(&s, NODE_ROOT, "1"));
 	cr_expect_not(image_session_is_early(&s, NODE_ROOT, "x"));
 	cr_expect_not(image_session_is_early(&s, NODE_ROOT, NULL));
-	/* What it asked about can be removed: no reference is left. */
+	/* The check left no reference, so the image can be removed. */
 	cr_expect_eq(image_table_remove(t, 1, NULL), 0);
 }

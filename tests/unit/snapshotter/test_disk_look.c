@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What lies on the disk, counted by several at once. */
+/* Usage of the disk, measured by several threads at once. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -50,7 +50,7 @@ static void make_images(void)
 	}
 }
 
-/* A file system of its own, a folder of it, and a link back up. */
+/* Files on another file system, and those behind a symlink, do not count. */
 Test(disk_look, counts_nothing_that_is_mounted_and_follows_no_link)
 {
 	AUTO_FREE char *mnt = NULL;
@@ -68,7 +68,7 @@ Test(disk_look, counts_nothing_that_is_mounted_and_follows_no_link)
 	cr_expect_geq(u.images, want.images);
 	cr_expect_lt(u.images, want.images + 10000);
 	want = u;
-	/* As who may not mount, this is a folder like others. */
+	/* Without the right to mount, `mnt` stays an ordinary folder. */
 	if (mount("none", mnt, "tmpfs", 0, "size=1m") == 0) {
 		AUTO_FREE char *file = NULL;
 

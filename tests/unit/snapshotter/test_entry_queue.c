@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Entries of layers, put side by side and taken in order. */
+/* Entries of layers that several threads put, and one thread takes in order. */
 #include "snapshotter/convert/entry_queue.h"
 
 #include <criterion/criterion.h>
@@ -19,10 +19,12 @@ TestSuite(entry_queue, .timeout = 120);
 struct putting {
 	struct entry_queue *queue;
 	unsigned int n_entries; /* of each layer */
-	size_t value_len;       /* of the xattr of each */
-	pthread_mutex_t first;  /* held: the first layer is read later */
-	atomic_int rc;          /* the last failure */
-	atomic_size_t n_taken;  /* layers; the queue may know of one more */
+	size_t value_len;       /* bytes of each entry's xattr */
+	/* held: the reader of the first layer has to wait */
+	pthread_mutex_t first;
+	atomic_int rc; /* last failure */
+	/* layers; the queue may already count one more */
+	atomic_size_t n_taken;
 	atomic_size_t n_begun, most_ahead;
 };
 
@@ -75,7 +77,7 @@ static void *put_layers(void *arg)
 				entry_of(i, k, p->value_len, text, x);
 
 			rc = entry_queue_put(p->queue, i, &e, &err);
-			/* The copy is what counts. */
+			/* The queue must have copied the texts: overwrite them. */
 			memset(text, 'x', sizeof(text));
 		}
 		if (rc < 0)
@@ -115,7 +117,7 @@ static void expect_entry(const struct layer_entry *e, size_t i, unsigned int k,
 	cr_assert(!a && !b);
 }
 
-/* Take all entries of all layers, which have to be right. */
+/* Take all entries of all layers, and check them. */
 static void take_all(struct putting *p)
 {
 	for (size_t i = 0; i < LAYERS; i++) {
@@ -160,7 +162,7 @@ Test(entry_queue, gives_the_entries_of_layers_in_their_order)
 	end(&p, threads);
 }
 
-/* The first layer is slow; all others together are four times the bound. */
+/* The first layer is slow; the entries of all others together have four times the limit. */
 Test(entry_queue, has_no_more_bytes_than_its_bound_whatever_is_read_ahead)
 {
 	struct putting p = { .first = PTHREAD_MUTEX_INITIALIZER,
@@ -176,7 +178,7 @@ Test(entry_queue, has_no_more_bytes_than_its_bound_whatever_is_read_ahead)
 	pthread_mutex_unlock(&p.first);
 	take_all(&p);
 	peak = entry_queue_peak(p.queue);
-	/* The bound leaves out one batch, and those of the layer in turn. */
+	/* The limit does not count one batch, nor batches of the layer in turn. */
 	cr_expect_leq(peak, ENTRY_QUEUE_BYTES + 2 * MIB, "%llu",
 		      (unsigned long long)peak);
 	end(&p, threads);
@@ -214,7 +216,7 @@ Test(entry_queue, lets_all_who_wait_go_when_it_is_stopped)
 	cr_expect_eq(p.rc, -ECANCELED);
 }
 
-/* Entries of a layer that ended come before the failure of a later layer. */
+/* Entries of a layer that ended must come before the failure of a later layer. */
 Test(entry_queue, gives_what_an_ended_layer_has_after_it_was_stopped)
 {
 	struct entry_queue *q = entry_queue_new(2);
@@ -240,7 +242,7 @@ Test(entry_queue, gives_what_an_ended_layer_has_after_it_was_stopped)
 	entry_queue_free(q);
 }
 
-/* A link into what was dropped is not the image's fault. */
+/* The image is not at fault if a hard link leads to an entry that was dropped. */
 Test(entry_queue, does_not_end_a_layer_of_which_entries_were_dropped)
 {
 	struct entry_queue *q = entry_queue_new(1);

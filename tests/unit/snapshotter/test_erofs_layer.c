@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Entries as erofs_walk() gives them, of small images that no tool would make. */
+/* Entries that erofs_walk() gives for small images that no tool would make. */
 #include "snapshotter/convert/erofs_layer.h"
 
 #include <criterion/criterion.h>
@@ -16,12 +16,13 @@
 TestSuite(erofs_layer, .timeout = 120);
 
 #define BLOCKS 16
-#define SHARED 14 /* the block of shared xattrs */
-#define NAMES 15  /* the block of the root's names; inodes begin in block 1 */
+#define SHARED 14 /* number of the block of shared xattrs */
+/* number of the block of the root's names; inodes begin in block 1 */
+#define NAMES 15
 #define MORE_NAMES 6 /* the first block of many names */
-#define ROOT 0u      /* nids of inodes, which are extended */
+#define ROOT 0u      /* nids of two inodes in the extended format */
 #define ENTRY 2u
-#define COMPAT_XATTR_FILTER 0x4u /* of Linux 6.6; EROFS_FEATURE_COMPAT_... */
+#define COMPAT_XATTR_FILTER 0x4u /* EROFS_FEATURE_COMPAT_... of Linux 6.6 */
 
 static struct error err;
 
@@ -79,7 +80,7 @@ static void image_begin(struct image *m)
 		  NAMES);
 }
 
-/* Names of the root, which lead to ENTRY. */
+/* Fill a block with names in the root, which all lead to ENTRY. */
 static void put_block(struct image *m, size_t block, const char *const *names,
 		      size_t n)
 {
@@ -113,7 +114,8 @@ static int see_entry(struct tar_visitor *v, const struct layer_entry *e,
 		     bool *want, struct error *why)
 {
 	struct seen *s = container_of(v, struct seen, visitor);
-	size_t len = strlen(s->paths); /* what does not fit is left out */
+	/* paths beyond the buffer are left out */
+	size_t len = strlen(s->paths);
 
 	(void)snprintf(s->paths + len, sizeof(s->paths) - len, "%s ", e->path);
 	for (const struct xattr *x = e->xattrs; x; x = x->next)
@@ -176,7 +178,7 @@ Test(erofs_layer, makes_no_mark_of_an_opaque_folder_of_a_whiteout)
 	cr_assert_str_eq(s.paths, "./ ");
 }
 
-/* The kernel would find some of them only. */
+/* The kernel would not find all names of such a folder. */
 Test(erofs_layer, refuses_a_folder_whose_names_are_not_in_order)
 {
 	static const char *const sorted[] = { "a", "ab", "b" };
@@ -201,7 +203,7 @@ Test(erofs_layer, refuses_a_folder_whose_names_are_not_in_order)
 	}
 }
 
-/* Many names of one hole of 4 TiB, in a few bytes: no work for each MiB of it. */
+/* 260 names of a hole of 4 TiB take few bytes; the walk must not work through the hole by MiB. */
 Test(erofs_layer, passes_holes_over_at_once, .timeout = 10)
 {
 	static const char *names[260];
@@ -230,7 +232,7 @@ Test(erofs_layer, passes_holes_over_at_once, .timeout = 10)
 	cr_assert_eq(s.n_ends, blocks * ARRAY_SIZE(names));
 }
 
-/* "user.aaa", "user.aab" and so on, all empty; the first one of them. */
+/* Put `n` empty xattrs "user.aaa", "user.aab" and so on; returns the first one. */
 static uint8_t *put_xattrs(struct image *m, unsigned int n)
 {
 	uint8_t *p =
@@ -266,7 +268,7 @@ Test(erofs_layer, takes_no_more_xattrs_than_a_tar)
 	}
 }
 
-/* A filter only spares the kernel a search: each bit says that some names are not there. */
+/* An xattr filter only spares the kernel a search; its bits must not hide xattrs from the walk. */
 Test(erofs_layer, reads_xattrs_whatever_their_filter_says)
 {
 	static const uint32_t filters[] = { 0, 0x00ff00ff, UINT32_MAX };
@@ -286,7 +288,7 @@ Test(erofs_layer, reads_xattrs_whatever_their_filter_says)
 	}
 }
 
-/* The kernel finds one of the two: an inode's own before a shared one. */
+/* The kernel returns only one of two equal names: the inode's own before the shared one. */
 Test(erofs_layer, refuses_an_xattr_that_an_inode_has_twice)
 {
 	static const char *const name = "f";
@@ -302,8 +304,8 @@ Test(erofs_layer, refuses_an_xattr_that_an_inode_has_twice)
 		cr_assert_eq(image_walk(&m, &s), 0, "%s", err.msg);
 		head = first - EROFS_XATTR_HEADER;
 		if (shared) {
-			/* The third one's place has the number of a shared one, and the
-			 * inode's own begin behind it. */
+			/* The third xattr becomes a shared one: its number goes into the
+			 * inode's own area. */
 			memmove(first + 4, first, 16);
 			head[XH_SHARED_COUNT] = 1;
 			put_le32(first, SHARED * EROFS_BLOCK / 4);
@@ -326,12 +328,14 @@ Test(erofs_layer, refuses_an_xattr_that_an_inode_has_twice)
 #define FRAMES_SAID (UINT64_C(1) << 14) /* 1 TiB */
 #define FRAMES_SENT 16u
 
-/* The linker's names for a call that is wrapped. */
+/* Names that the linker gives to a wrapped function. */
 int __real_fstatvfs64(int fd, struct statvfs *ret);
 int __wrap_fstatvfs64(int fd, struct statvfs *ret);
 
-static bool disk_is_small; /* 4 GiB and a frame and a half are free */
-static uint64_t disk_used; /* of it, at the last look */
+/* pretend that 4 GiB and one and a half frames are free */
+static bool disk_is_small;
+/* bytes of the disk that were used at the last check */
+static uint64_t disk_used;
 
 int __wrap_fstatvfs64(int fd, struct statvfs *ret)
 {
@@ -372,7 +376,7 @@ static const struct source_ops bomb_ops = {
 	.free = image_free,
 };
 
-/* A few MiB of zstd that unpack to 1 TiB. */
+/* A few MiB of zstd that decode to 1 TiB. */
 Test(erofs_layer, leaves_4_gib_of_the_disk_to_others)
 {
 	struct bomb b = { .base.ops = &bomb_ops };

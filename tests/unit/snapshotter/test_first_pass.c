@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers that are read side by side, from a store in memory. */
+/* Reading of several layers at once, from a store in memory. */
 #include "snapshotter/convert/first_pass.h"
 
 #include <criterion/criterion.h>
@@ -37,7 +37,8 @@ struct image_case {
 	struct oci_descriptor layers[LAYERS];
 	struct digest diff_ids[LAYERS];
 	struct oci_image image;
-	bool held; /* the first layer ends when nobody waits for it */
+	/* the first layer ends only when all other readers have ended */
+	bool held;
 };
 
 static int case_open_blob(struct oci_store *s, const struct digest *d,
@@ -88,7 +89,7 @@ static void add_file(struct buf *tar, const char *name, const struct buf *body)
 		cr_assert_eq(buf_append(tar, block, 512 - body->len % 512), 0);
 }
 
-/* Layer `i`: files of its own, some of the layer below, and whiteouts of others. */
+/* Make layer `i`: new files, some files of the layer below, and whiteouts of others. */
 static void make_tar(struct buf *tar, unsigned int i)
 {
 	static const uint8_t zeros[1024];
@@ -128,7 +129,7 @@ static void pack_gzip(struct buf *to, const struct buf *plain)
 	(void)deflateEnd(&z);
 }
 
-/* With a window that only the layer in turn may have, however little is in the frame. */
+/* Compress with a large window, which only the layer in turn may have, however small the frame. */
 static void pack_zstd(struct buf *to, const struct buf *plain)
 {
 	ZSTD_CCtx *z = ZSTD_createCCtx();
@@ -178,7 +179,7 @@ static void case_fini(struct image_case *c)
 		buf_fini(&c->stored[i]);
 }
 
-static char readings[64]; /* a folder; "": none */
+static char readings[64]; /* folder of kept readings; "": none */
 
 static int make_plan(struct image_case *c, unsigned int jobs,
 		     struct span_set *spans, struct plan **ret)
@@ -214,7 +215,7 @@ static void list_tree(struct buf *to, const struct inode *dir, const char *path)
 	}
 }
 
-/* All that a plan and its spans say. */
+/* Print everything that a plan and its spans contain. */
 static void list_plan(struct buf *to, struct plan *p, struct span_set *spans)
 {
 	AUTO(blockmap_writer) w = blockmap_writer_new();
@@ -270,8 +271,7 @@ Test(first_pass, makes_the_same_of_layers_however_many_are_read_at_once)
 	case_fini(&c);
 }
 
-/* The first layer never comes to its end: without the others' failure this would wait for
- * ever. */
+/* The first layer never ends: unless another layer's failure stops it, this test hangs. */
 Test(first_pass, ends_the_layers_that_still_come_when_another_one_fails)
 {
 	static struct image_case c;
@@ -301,8 +301,8 @@ static void set_bad_zstd(struct image_case *c, unsigned int i)
 	set_digest(c, i);
 }
 
-/* The first layer never comes to its end, and the fourth one fails last: the second or third
- * one would fail before it, were they read so far. */
+/* The first layer never ends, and only the fourth one fails.  The second and third have damaged
+ * ends, which must not be reached. */
 Test(first_pass, has_one_large_zstd_window_at_a_time)
 {
 	static struct image_case c;
@@ -348,7 +348,7 @@ Test(first_pass, reads_layers_that_all_have_large_zstd_windows)
 	case_fini(&c);
 }
 
-/* A fault of a layer's entries is told, and not the fault of the bytes behind them. */
+/* A fault in a layer's entries is reported, not a fault in the bytes after them. */
 Test(first_pass, tells_the_first_fault_of_a_layer)
 {
 	static struct image_case c;
@@ -404,7 +404,7 @@ static int want_nothing(struct tar_visitor *v, const struct layer_entry *e,
 	return 0;
 }
 
-/* Read layer `i` as one that is unpacked is read. */
+/* Make a reading of layer `i`, as an unpack does. */
 static int keep_reading(struct image_case *c, unsigned int i, uint64_t most,
 			int *ret_fd)
 {
@@ -427,8 +427,8 @@ static int keep_reading(struct image_case *c, unsigned int i, uint64_t most,
 	cr_assert_eq(tar_walk(l, &v, &err), 0, "%s", err.msg);
 	rc = layer_reading_end(r, layer_diff_id(l), layer_plain_bytes(l),
 			       ret_fd, &err);
-	/* The process that reads strangers' layers is given this descriptor, and must not write
-	 * through it. */
+	/* The process that reads untrusted layers gets this descriptor, and must not be able to
+	 * write. */
 	cr_expect(rc < 0 || (fcntl(*ret_fd, F_GETFL) & O_ACCMODE) == O_RDONLY);
 	layer_close(l);
 	layer_reading_free(r);
@@ -436,7 +436,7 @@ static int keep_reading(struct image_case *c, unsigned int i, uint64_t most,
 	return rc;
 }
 
-/* In the folder of readings under the name of layer `as`. */
+/* Link a reading into the folder of readings as that of layer `as`. */
 static void name_reading(struct image_case *c, int fd, unsigned int as)
 {
 	char name[DIGEST_STR_MAX], to[64], path[160];
@@ -454,7 +454,7 @@ static void begin_readings(void)
 	cr_assert_not_null(mkdtemp(readings));
 }
 
-/* Layers whose readings are kept are not read: their bytes are others by then. */
+/* Layers with a kept reading are not read: their stored bytes are wrong by then. */
 Test(first_pass, makes_the_same_of_layers_that_were_read_before)
 {
 	static struct image_case c;
@@ -470,7 +470,7 @@ Test(first_pass, makes_the_same_of_layers_that_were_read_before)
 	cr_assert_eq(make_plan(&c, 4, spans, &p), 0, "%s", err.msg);
 	list_plan(&want, p, spans);
 	begin_readings();
-	/* The last one is read the ordinary way. */
+	/* The last layer has no reading, so it is read. */
 	for (unsigned int i = 0; i + 1 < LAYERS; i++) {
 		cr_assert_eq(keep_reading(&c, i, 1 << 20, &fds[i]), 0, "%s",
 			     err.msg);
@@ -483,7 +483,7 @@ Test(first_pass, makes_the_same_of_layers_that_were_read_before)
 	cr_assert(is.len == want.len &&
 		  memcmp(is.data, want.data, is.len) == 0);
 	plan_free(q);
-	/* Without an index nobody needs them. */
+	/* Without spans the kept readings are not used. */
 	cr_assert_eq(make_plan(&c, 4, NULL, &q), -EBADMSG, "%s", err.msg);
 	for (unsigned int i = 0; i + 1 < LAYERS; i++)
 		close(fds[i]);
@@ -506,7 +506,7 @@ Test(first_pass, takes_no_reading_of_another_layer)
 	cr_assert_eq(make_plan(&c, 4, spans, &p), -EBADMSG);
 	cr_assert(strstr(err.msg, "layer 1 of 7 "), "%s", err.msg);
 	cr_assert_eq(fs_remove_tree(readings, NULL), 0);
-	/* The config says that the layer has other content. */
+	/* The layer's content differs from the config's diff id. */
 	begin_readings();
 	name_reading(&c, fd, 1);
 	c.diff_ids[1].b[0] ^= 1;

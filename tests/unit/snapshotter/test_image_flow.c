@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What came of an image's blocks since a start was told last. */
+/* Bytes of an image's blocks since the last report of a start. */
 #include <criterion/criterion.h>
 
 #include "snapshotter/node/peers/image_swarm.h"
@@ -19,7 +19,7 @@ Test(image_flow, is_what_came_since_the_start_before)
 	cr_assert_eq(f.origin_bytes, 0);
 }
 
-/* Numbers that were read before those of another start, and told after them. */
+/* Another start was counted later but reported earlier, so the count seems to go down. */
 Test(image_flow, is_nothing_where_more_was_told_already)
 {
 	struct image_swarm_bytes told = { 75, 30 };

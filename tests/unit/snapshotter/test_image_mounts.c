@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Users of mounts that come to nothing. */
+/* Users of an image whose mount fails. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,8 @@ TestSuite(image_mounts, .timeout = 120);
 struct mounts_fixture {
 	struct test_node n;
 	struct mounts *mounts;
-	struct remote_call call; /* local: it may wait, but for no registry */
+	/* a local call: it may wait, but not for a registry */
+	struct remote_call call;
 	struct mount_request request;
 	bool is_complete;
 	struct error err;

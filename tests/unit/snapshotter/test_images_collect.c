@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Images that go without being told, and the disk that they and all else take. */
+/* Removal of unused images, and the account of the disk that all parts of ROOT use. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ TestSuite(images_collect, .timeout = 300);
 #define DAY_S 86400
 #define QUOTA (UINT64_C(64) << 20)
 
-/* In memory where that can be: thousands of images are synced. */
+/* In memory if possible: thousands of images are synced. */
 static char dir[64];
 static char cache_dir[sizeof(dir) + 8];
 static struct node_config cfg;
@@ -188,7 +188,7 @@ Test(images_collect, the_4097th_image_takes_the_place_of_the_oldest_unused,
 	add(IMAGES_MAX, time(NULL));
 	cr_expect_eq(images_count(node.images), IMAGES_MAX);
 
-	/* All in use: only then it is an error, and says what to do. */
+	/* Only when all images are in use it is an error, with a cure. */
 	cr_assert_eq(images_list(node.images, &list, &n, NULL), 0);
 	images_lock(node.images);
 	for (size_t k = 0; k < n; k++)
@@ -288,7 +288,7 @@ Test(images_collect, unused_images_give_way_and_used_ones_are_a_reason,
 	}
 	use(0);
 	disk_refresh(node.disk);
-	/* 60 of 64 MiB are there; the oldest unused one makes room. */
+	/* 60 of 64 MiB are used; the oldest unused image has to go. */
 	cr_assert_eq(disk_reserve(node.disk, 16 << 20, &err), 0, "%s", err.msg);
 	cr_expect(has(0));
 	cr_expect_not(has(1));

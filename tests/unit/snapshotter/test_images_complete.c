@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Metadata images that point into the cache's files. */
+/* Metadata images that point into the cache's files, for complete mounts. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,10 +19,10 @@
 #define USIZE(i) ((i) == N_BLOCKS - 1 ? 5000u : 8192u)
 #define DEVICE_SIZE (N_BLOCKS * 8192u)
 #define NEVER INT64_MAX
-#define REPEATED 32768u /* four blocks of the device */
+#define REPEATED 32768u /* bytes: four blocks of the device */
 
 static char dir[40];
-static struct keyed_lock *gate; /* or NULL */
+static struct keyed_lock *gate; /* serialises builds; or NULL */
 static struct cache *cache;
 static struct map_file meta;
 static struct digest meta_digest;
@@ -89,7 +89,7 @@ static void save_meta(struct tree *t)
 	cr_assert_eq(map_file_open(path, &meta, NULL), 0);
 }
 
-/* Two files over all blocks, cut in the middle of one, and a second name. */
+/* Two files that cover all blocks, with a border inside a block, and a second name of one file. */
 static void make_meta(void)
 {
 	AUTO(tree) t = tree_new();
@@ -114,7 +114,7 @@ static void make_meta(void)
 	save_meta(t);
 }
 
-/* One file that is the first 32 KiB of the device `n` times. */
+/* A file that consists of the first 32 KiB of the device `n` times. */
 static void make_repeated_meta(unsigned int n)
 {
 	AUTO(tree) t = tree_new();
@@ -172,7 +172,7 @@ static int prepare(int64_t deadline, struct complete *c, struct error *err)
 	return complete_prepare(&job, c, err);
 }
 
-/* Read the file through the new layout and the cache's files. */
+/* Read a file by the new layout from the cache's files, and compare it. */
 static void check_file(const struct complete *c, const char *where,
 		       const char *name, uint64_t voff)
 {
@@ -288,7 +288,7 @@ Test(images_complete, few_blocks_in_many_places_stay_lazy)
 
 	for (unsigned int i = 0; i < N_BLOCKS; i++)
 		put_block(i);
-	/* Four million pieces may be, not four more. */
+	/* Four million pieces are allowed, not four more. */
 	make_repeated_meta((1u << 20) + 1);
 	cr_assert_eq(erofs_check(meta.data, meta.len, &img, &err), 0, "%s",
 		     err.msg);
@@ -299,7 +299,7 @@ Test(images_complete, few_blocks_in_many_places_stay_lazy)
 	complete_fini(&c);
 }
 
-/* Layouts of some MiB for blocks of 40 KiB: they stay for as long as their images. */
+/* Layouts of some MiB for blocks of 40 KiB: they count, since they stay as long as their images. */
 Test(images_complete, layouts_are_part_of_the_quota)
 {
 	struct complete c = { .files = NULL };
@@ -326,7 +326,7 @@ Test(images_complete, layouts_are_part_of_the_quota)
 	cr_expect_eq(s.others, 0);
 }
 
-/* Zeros behind it: what is in it is not looked at. */
+/* Zeros make the metadata large; they are not parsed. */
 Test(images_complete, metadata_that_is_much_in_memory_stays_lazy)
 {
 	struct complete c = { .files = NULL };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The pure parts of the node's prefetch: the file of a hot set, and pressure. */
+/* The parts of the node's prefetch without I/O: the file of a hot set, and pressure. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -90,7 +90,7 @@ Test(images_prefetch, a_disk_filled_by_others_is)
 	struct pressure_facts f = plenty;
 	struct error why = ERROR_INIT;
 
-	/* The cache gives way, but not all of it is needed for that. */
+	/* The cache has to get smaller, but still has room for bulk transfers. */
 	f.disk_free = 100 * MIB;
 	cr_expect_eq(pressure_limit(&f), 600 * MIB);
 	cr_expect(!pressure_judge(&f, &why));

@@ -50,7 +50,7 @@ Test(images_table, a_removed_image_does_not_take_its_successor_along)
 	cr_assert_eq(images_remove(first, NULL), 0);
 	second = add(t, &id);
 	cr_assert_neq(first, second);
-	/* Somebody who listed the images before comes late. */
+	/* A caller that listed the images earlier must not remove the new one's folder. */
 	cr_expect_eq(images_remove(first, NULL), -EBUSY);
 	cr_expect_eq(access(second->dir, F_OK), 0);
 	cr_expect_eq(images_remove(second, NULL), 0);
@@ -84,7 +84,7 @@ Test(images_table, an_index_is_not_given_twice_over_a_restart)
 	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
 }
 
-/* A flat image's artifact has no subject: what led to it names the image. */
+/* A flat image's artifact has no subject, so the reference that led to it names the image. */
 Test(images_table, a_flat_image_is_known_by_the_manifest_that_led_to_it)
 {
 	char dir[] = "/tmp/images-table.XXXXXX", text[DIGEST_STR_MAX];
@@ -121,7 +121,7 @@ static void set_used_at(struct image *i, int64_t at)
 	cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-/* The time that the next bootseerd will read. */
+/* The time of last use that the next bootseerd will read. */
 static int64_t used_at_on_disk(const struct image *i)
 {
 	AUTO_FREE char *path = image_path(i, "state.json");
@@ -131,7 +131,7 @@ static int64_t used_at_on_disk(const struct image *i)
 	return st.st_mtime;
 }
 
-/* NULL: no image. */
+/* Expect the oldest unused image to be `want`; NULL: there is none. */
 static void expect_oldest(struct images *t, int64_t after, int64_t before,
 			  const struct image *want)
 {
@@ -155,7 +155,7 @@ Test(images_table, the_unused_image_asked_for_longest_ago_is_known)
 
 		cr_assert_eq(digest_of(&k, sizeof(k), &id), 0);
 		i[k] = add(t, &id);
-		/* The oldest has a user. */
+		/* The first image, which is the oldest, has a user. */
 		if (k == 0)
 			cr_assert_eq(image_add_user(i[k], "u", NULL), 0);
 		set_used_at(i[k], 1000 + (int64_t)k * 10);
@@ -163,10 +163,10 @@ Test(images_table, the_unused_image_asked_for_longest_ago_is_known)
 	expect_oldest(t, 0, 2000, i[1]);
 	expect_oldest(t, 1010, 2000, i[2]);
 	expect_oldest(t, 1010, 1020, NULL);
-	/* Asked for, or mounted and let go: it is the latest then. */
+	/* A request makes the image the latest one. */
 	image_touch(i[1]);
 	cr_expect_gt(used_at_on_disk(i[1]), 2000);
-	/* Also when it was a moment ago by what only this process knows. */
+	/* The file's time is set too if only this process knew a recent time. */
 	set_used_at(i[1], 1010);
 	i[1]->used_at = time(NULL);
 	image_touch(i[1]);
@@ -196,7 +196,7 @@ static void *move_name(void *arg)
 	return NULL;
 }
 
-/* Images that the disk says have the name. */
+/* How many images have the name on disk. */
 static int count_on_disk(void)
 {
 	int n = 0;
@@ -234,7 +234,7 @@ Test(images_table, a_name_that_two_threads_move_leads_to_one_image)
 	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
 }
 
-/* From now on the disk refuses the state of `i`; or takes it again. */
+/* Make the disk refuse to write the state of `i`; or allow it again. */
 static void refuse_state(const struct image *i, bool refuse)
 {
 	AUTO_FREE char *path = image_path(i, "state.json");
@@ -297,10 +297,10 @@ Test(images_table, a_new_image_is_on_the_disk_with_its_free_names)
 	cr_expect(disk_says(b, "h/r@1"));
 	cr_expect(disk_says(b, "h/r:new"));
 	cr_expect_eq(b->state.names.n, 2);
-	/* It leads to another one. */
+	/* The old name has moved to another image. */
 	cr_expect_not(disk_says(b, "h/r:tag"));
 	expect_named(t, a);
-	/* What is there is not written again. */
+	/* A name that the image has already is not written again. */
 	inode = inode_of_state(b);
 	cr_assert_eq(image_set_name(b, "h/r:new", NULL), 0);
 	cr_expect_eq(inode_of_state(b), inode);
@@ -339,7 +339,7 @@ Test(images_table, a_name_that_the_disk_refused_is_tried_again)
 	expect_named(t, b);
 	cr_expect(disk_says(b, "h/r:tag"));
 	cr_expect_not(disk_says(a, "h/r:tag"));
-	/* Whoever had it is being removed. */
+	/* The image that had the name is being removed. */
 	refuse_state(b, true);
 	b->removed = true;
 	cr_expect_eq(image_set_name(a, "h/r:tag", NULL), 0);

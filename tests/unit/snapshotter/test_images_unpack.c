@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Unpacking of ordinary layers, entry by entry. */
+/* Unpacking an ordinary layer, entry by entry. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -132,7 +132,7 @@ Test(images_unpack, resolves_links_of_the_layer_within_the_folder)
 	cr_assert_eq(layer_add_kind("abs", S_IFLNK | 0777, outside, false), 0);
 	cr_assert_eq(layer_add_kind("up", S_IFLNK | 0777, "../outside", false),
 		     0);
-	/* Neither leads out: what it names is made here. */
+	/* Neither symlink leads out of the layer: the folders that they name are made in it. */
 	cr_expect_eq(layer_add_file("abs/f", "x"), 0);
 	cr_expect_eq(layer_add_file("up/g", "x"), 0);
 	cr_expect_eq(rmdir(outside), 0, "nothing was put outside");
@@ -175,9 +175,9 @@ Test(images_unpack, leaves_overlayfs_own_xattrs_out)
 	cr_expect_eq(getxattr(layer_path("d"), x.name, v, sizeof(v)), -1);
 }
 
-/* ---- what the kernel takes away, or adds ---- */
+/* ---- attributes that the kernel removes or adds */
 
-/* cap_net_bind_service=ep, as setcap(8) writes it. */
+/* The capability cap_net_bind_service=ep, as setcap(8) writes it. */
 static const uint8_t capability[20] = { 1, 0, 0, 2, 0, 4 };
 static const struct xattr with_capability = { .name = "security.capability",
 					      .value = capability,
@@ -310,13 +310,13 @@ Test(images_unpack, makes_what_a_symlink_on_the_way_names)
 		     0);
 	cr_assert_eq(layer_add_file("up/f", "x"), 0);
 	cr_expect(layer_has("new/f"));
-	/* Also where the layer itself hides what it names. */
+	/* A symlink works even if the layer has a whiteout of its target. */
 	cr_assert_eq(layer_add_kind("d", S_IFLNK | 0777, "/a", false), 0);
 	cr_assert_eq(layer_add_file(".wh.a", ""), 0);
 	cr_assert_eq(layer_add_file("d/d", "x"), 0);
 	cr_expect(layer_has("a/d"));
 	cr_expect(layer_is_opaque("a"));
-	/* But a circle is none. */
+	/* A circle of symlinks is an error. */
 	cr_assert_eq(layer_add_kind("o", S_IFLNK | 0777, "o", false), 0);
 	cr_expect_eq(layer_add_file("o/f", "x"), -ELOOP);
 }
@@ -342,7 +342,7 @@ Test(images_unpack, goes_another_way_when_a_symlink_was_replaced)
 	cr_assert_eq(layer_add_file("l/g", "x"), 0);
 	cr_expect(layer_has("one/f"));
 	cr_expect(layer_has("two/g"));
-	/* By an entry of the folder that it was on the way to. */
+	/* The symlink is replaced by an entry in the very folder that it leads to. */
 	cr_assert_eq(layer_add_kind("one/s", S_IFLNK | 0777, "../two", false),
 		     0);
 	cr_assert_eq(layer_add_kind("w", S_IFLNK | 0777, "one/s/../one", false),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Unpacking of ordinary layers on top of others; what that may cost. */
+/* Unpacking ordinary layers on top of others, and limits of the work. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +18,9 @@
 TestSuite(images_unpack_lower, .timeout = 120, .init = layer_setup,
 	  .fini = layer_teardown);
 
-/* ---- folders that no entry describes ---- */
+/* ---- folders without an entry of their own */
 
-/* A folder of a layer below with attributes that tell `id`. */
+/* Make a folder in a lower layer, with attributes from which expect_as_below() knows `id`. */
 static void make_lower(const char *layer, const char *path, unsigned int id)
 {
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
@@ -36,7 +36,7 @@ static void make_lower(const char *layer, const char *path, unsigned int id)
 	cr_assert_eq(utimensat(AT_FDCWD, name, times, 0), 0);
 }
 
-/* Two layers below, "low1" on top of "low0". */
+/* Unpack on top of two layers, "low1" above "low0". */
 static struct pace *pace;
 static uint64_t steps_max;
 static bool keeps_root;
@@ -135,7 +135,8 @@ Test(images_unpack_lower, an_implied_folder_has_nothing_of_what_a_layer_hides)
 	make_lower("low0", "opq/in", 21);
 	make_lower("low0", "here", 20);
 	make_lower("low0", "here/in", 21);
-	make_lower("low0", "here", 20); /* its time again */
+	/* set its time again after the change */
+	make_lower("low0", "here", 20);
 	snprintf(name, sizeof(name), "%s/low1/gone", layer_base);
 	cr_assert_eq(mknod(name, S_IFCHR, makedev(0, 0)), 0);
 	snprintf(name, sizeof(name), "%s/low1/file", layer_base);
@@ -169,7 +170,7 @@ Test(images_unpack_lower, takes_files_below_a_folder_that_the_layer_took_away)
 	cr_expect(layer_is_opaque("d"));
 	cr_expect(layer_has("d/sub/f"));
 	expect_plain("d");
-	/* But not below what is there and no folder. */
+	/* A path must not lead through a file of this layer. */
 	cr_assert_eq(layer_add_file("file", "x"), 0);
 	cr_expect_eq(layer_add_file("file/f", "x"), -ENOTDIR);
 	cr_expect_eq(layer_add_file("file/sub/f", "x"), -ENOTDIR);
@@ -238,7 +239,7 @@ Test(images_unpack_lower,
 	cr_expect(layer_has("d/sub/kept"));
 	expect_as_below("d", 20);
 	expect_as_below("d/sub", 20);
-	/* But overlayfs has no opaque root. */
+	/* overlayfs ignores an opaque root. */
 	make_lower("low0", "e", 20);
 	cr_assert_eq(layer_add_file(".wh.e", ""), 0);
 	cr_assert_eq(layer_add_file(".wh..wh..opq", ""), 0);
@@ -253,7 +254,8 @@ static long peak_kib(void)
 	return r.ru_maxrss;
 }
 
-/* Names cost a layer nothing, and bootseerd is the last that the kernel would end. */
+/* A layer may have many names in few bytes, and the kernel kills bootseerd last for lack of
+ * memory. */
 Test(images_unpack_lower,
      many_names_in_a_folder_that_becomes_opaque_take_no_memory)
 {
@@ -265,7 +267,7 @@ Test(images_unpack_lower,
 	fd = open(layer_path("d"), O_RDONLY | O_DIRECTORY);
 	for (int i = 0; i < 150000; i++) {
 		snprintf(name, sizeof(name), "name-%d", i);
-		/* More than a file of ext4 can have. */
+		/* An ext4 file can have no more names than this. */
 		if (i % 50000 == 0) {
 			strcpy(first, name);
 			cr_assert_eq(mknodat(fd, name, S_IFREG | 0600, 0), 0);
@@ -284,7 +286,7 @@ Test(images_unpack_lower,
 	cr_expect(layer_has("d/name-0"));
 }
 
-/* Deeper than folders are open, and than a path can be. */
+/* Deeper than the number of folders that are kept open, and longer than a path can be. */
 Test(images_unpack_lower, finds_whiteouts_at_any_depth_beside_other_folders)
 {
 	int fd = open(layer_dir, O_RDONLY | O_DIRECTORY), next;
@@ -292,7 +294,7 @@ Test(images_unpack_lower, finds_whiteouts_at_any_depth_beside_other_folders)
 	struct stat st;
 
 	cr_assert_eq(layer_add_folder("top"), 0);
-	/* From here on by hand: its last part is "top/d/d/d/d...". */
+	/* Made by openat(), since the path "top/d/d/d..." gets too long. */
 	next = openat(fd, "top", O_RDONLY | O_DIRECTORY);
 	for (; depth < 3000; depth++) {
 		close(fd);
@@ -310,7 +312,7 @@ Test(images_unpack_lower, finds_whiteouts_at_any_depth_beside_other_folders)
 	cr_assert_eq(layer_add_file("top/.wh.other", ""), 0);
 	cr_assert(layer_is_whiteout("top/other"));
 	cr_assert_eq(layer_add_file("top/.wh..wh..opq", ""), 0);
-	/* Back up again. */
+	/* Go back up, and check each level. */
 	for (; depth > 0; depth--) {
 		n_found += fstatat(fd, "gone", &st, 0) == 0;
 		n_found += fstatat(fd, "beside/gone", &st, 0) == 0;
@@ -351,7 +353,7 @@ Test(images_unpack_lower, a_folder_in_place_of_a_file_of_its_layer_is_opaque)
 
 /* ---- failures ---- */
 
-/* Only so many descriptors more than are open now. */
+/* Allow only `more` descriptors beyond those that are open now. */
 static void allow_descriptors(unsigned int more)
 {
 	struct rlimit r;
@@ -363,7 +365,7 @@ static void allow_descriptors(unsigned int more)
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &r), 0);
 }
 
-/* What an entry made of the folder, which the layers below have, and their file. */
+/* Unpack entries in a folder that only the layers below describe, with few descriptors. */
 static int implied_with(unsigned int descriptors, struct error *err)
 {
 	const struct layer_entry gone = { .path = "a/b/.wh.low",
@@ -426,7 +428,7 @@ Test(images_unpack_lower, looks_up_each_part_of_a_deep_name_a_few_times)
 
 	make_two_below();
 	make_lower("low0", "d", 20);
-	/* The folder itself, in the layer and in the two below. */
+	/* The cost of one folder, in the layer and in the two below. */
 	steps_max = 20 * DEEP;
 	unpack_over_two();
 	cr_assert_eq(layer_add_file(deep_name(name, "f"), "x"), 0);
@@ -479,7 +481,8 @@ Test(images_unpack_lower, ends_soon_when_nobody_waits_any_more)
 	cr_expect_eq(unpack_finish(layer_unpack, NULL), -ECANCELED);
 }
 
-/* containerd passes over it, and unpacks the layer into the same folder if we cannot. */
+/* containerd ignores the entry of the root, and unpacks the layer into the same folder if
+ * bootseerd fails. */
 Test(images_unpack_lower, can_leave_the_root_as_it_was)
 {
 	const struct layer_entry root = { .path = "./",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The numbers of images: whatever the disk lost, none is given twice. */
+/* The indexes of images: none is given to two images, whatever the disk lost. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void teardown(void)
 
 TestSuite(indexes, .init = setup, .fini = teardown, .timeout = 60);
 
-/* Claim for an image whose name is all `c`. */
+/* Claim an index for an image whose id is all `c`. */
 static uint64_t claim(char c, uint64_t wanted)
 {
 	char hex[IMAGE_HEX_MAX];
@@ -80,7 +80,7 @@ Test(indexes, one_that_an_image_on_the_disk_says_it_has_is_kept_for_it)
 
 Test(indexes, a_damaged_number_is_not_believed)
 {
-	/* The last one is longer than any number that fits 64 bits. */
+	/* The last text has more digits than a 64-bit number. */
 	static const char *const texts[] = { "", "x", "99999999999\n", "-1\n",
 					     "12345678901234567890123\n" };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists of keys that are not believed any more. */
+/* Lists of revoked keys. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -141,7 +141,7 @@ static void put(const char *path, const char *text)
 	cr_assert_eq(fs_replace_file(path, text, strlen(text), 0600, NULL), 0);
 }
 
-/* As the node keeps it. */
+/* Write a list with its seal, as the node does. */
 static void put_sealed(const char *path, const char *text)
 {
 	AUTO_BUF b = BUF_INIT;
@@ -189,7 +189,7 @@ Test(key_revocations, holds_what_was_told_before_the_restart_and_the_own_file)
 	end(t);
 }
 
-/* A service that says all that it may takes no place from the others. */
+/* A service with a list of the largest size does not push out keys of other services. */
 Test(key_revocations, holds_what_all_services_told)
 {
 	struct digest a = id_of(HEX_A);
@@ -261,7 +261,7 @@ Test(key_revocations, does_not_start_without_the_file_that_was_named)
 	end(NULL);
 }
 
-/* Whatever bit flips, or wherever it is cut, the list believes nobody. */
+/* With any flipped bit, or cut anywhere, the list counts as damaged: every key is revoked. */
 Test(key_revocations, a_kept_list_with_a_flipped_bit_is_damaged)
 {
 	struct digest b = id_of(HEX_B);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the kubelet wants free, by its configuration. */
+/* How much free disk the kubelet wants, by its configuration. */
 #include <criterion/criterion.h>
 #include <string.h>
 

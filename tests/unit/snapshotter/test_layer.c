@@ -60,7 +60,7 @@ static void add_zstd(struct buf *out, const void *data, size_t len)
 
 /* ------------------------------------------------------------------ decode --- */
 
-/* Decode all in steps of `in_step`, with `out_step` bytes of room. */
+/* Decode everything in steps of `in_step` bytes, with `out_step` bytes of output room. */
 static int decode(const struct buf *stored, size_t in_step, size_t out_step,
 		  struct buf *out)
 {
@@ -159,7 +159,7 @@ Test(decode, every_truncation_is_noticed)
 			AUTO_BUF out = BUF_INIT;
 
 			stored.len = len;
-			/* Two bytes of magic are still no gzip. */
+			/* Two bytes of the magic number are not enough for gzip. */
 			cr_assert_eq(decode(&stored, 1000, 4096, &out),
 				     -EBADMSG, "%d: %zu of %zu", kind, len,
 				     whole);
@@ -196,7 +196,7 @@ Test(decode, a_wrong_checksum_is_noticed)
 	free(data);
 }
 
-/* A member with the header's optional parts that `flags` tells. */
+/* Append a gzip member whose header has the optional parts in `flags`. */
 static void add_member(struct buf *out, const void *data, size_t len,
 		       uint8_t flags)
 {
@@ -220,7 +220,7 @@ static void add_member(struct buf *out, const void *data, size_t len,
 		cr_assert_eq(buf_append(out, &(uint8_t){ sum >> 8 & 0xff }, 1),
 			     0);
 	}
-	/* zlib's own header has ten bytes. */
+	/* Skip zlib's own header of ten bytes. */
 	cr_assert_eq(buf_append(out, whole.data + 10, whole.len - 10), 0);
 }
 
@@ -267,8 +267,8 @@ Test(decode, a_damaged_gzip_header_is_refused)
 		{ 3, 0x20, "flags 0x3e" },
 		{ 3, 0x80, "flags 0x9e" },
 		{ 11, 1, "gzip" },               /* length of the extra field */
-		{ 22, 1, "checksum of a gzip" }, /* the name */
-		{ 33, 1, "checksum of a gzip" }, /* the checksum */
+		{ 22, 1, "checksum of a gzip" }, /* a byte of the name */
+		{ 33, 1, "checksum of a gzip" }, /* a byte of the checksum */
 	};
 	uint8_t *data = sample(3000);
 
@@ -285,7 +285,7 @@ Test(decode, a_damaged_gzip_header_is_refused)
 	free(data);
 }
 
-/* A frame that says it has such a window, and holds one raw block. */
+/* Append a frame that asks for a window of 2^`log` bytes and has one raw block. */
 static void add_window(struct buf *out, int log, bool single, const char *text)
 {
 	size_t len = strlen(text);
@@ -380,10 +380,10 @@ Test(decode, skippable_zstd_frames_are_passed_over)
 	expect_decoded(&stored, "text and more", 13);
 }
 
-/* libzstd decodes formats of before 0.8, with windows that nothing here counts. */
+/* libzstd can decode formats before 0.8, but their windows are not counted here. */
 Test(decode, zstd_formats_of_long_ago_are_refused)
 {
-	/* 0.6 and 0.7: a frame whose window has 128 MiB. */
+	/* Formats 0.6 and 0.7: a frame with a window of 128 MiB. */
 	static const uint8_t old[][8] = {
 		{ 0x26, 0xb5, 0x2f, 0xfd, 0x0f, 0, 0, 0 },
 		{ 0x27, 0xb5, 0x2f, 0xfd, 0x00, 0x88, 0, 0 },
@@ -404,7 +404,7 @@ Test(decode, zstd_formats_of_long_ago_are_refused)
 
 /* ------------------------------------------------------------------- layer --- */
 
-/* Gives all its bytes, however many are asked for, and can fail on the way. */
+/* A source that sends all its bytes, however many are asked for, and can fail on the way. */
 struct lax_source {
 	struct source base;
 	const struct buf *bytes;
@@ -477,7 +477,7 @@ static int read_layer(struct lax_source *m, uint64_t size,
 
 Test(layer, gives_the_plain_bytes_and_their_digest)
 {
-	size_t len = 9u << 20; /* more than the ring holds */
+	size_t len = 9u << 20; /* more than fits into the ring */
 	uint8_t *data = sample(len);
 	AUTO_BUF stored = BUF_INIT;
 	AUTO_BUF out = BUF_INIT;

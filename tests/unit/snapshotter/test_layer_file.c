@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A layer on its way: what may leave its file when, and whose pieces were wrong. */
+/* A layer that is being fetched: which bytes may be given out when, and which peers sent wrong
+ * pieces. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -66,9 +67,10 @@ RULE(what_a_peer_sent_leaves_only_with_the_whole)
 	cr_expect_eq(layer_file_readable(t.f, 5, SIZE), LAYER_PIECE - 5);
 	cr_expect_eq(layer_file_readable(t.f, LAYER_PIECE, SIZE), 0);
 	cr_assert_eq(layer_file_hash(t.f, &err), 0);
-	cr_assert_eq(layer_file_verify(t.f, &err), -EIO); /* one is not here */
+	/* one piece is missing */
+	cr_assert_eq(layer_file_verify(t.f, &err), -EIO);
 	cr_assert_eq(put_of(3, "b"), 1);
-	/* The registry comes too late: what is kept is a peer's. */
+	/* The registry's piece comes too late: the peer's is kept. */
 	cr_assert_eq(put_of(3, NULL), 1);
 	cr_assert_eq(layer_file_verify(t.f, &err), 0, "%s", err.msg);
 	cr_expect_eq(layer_file_readable(t.f, LAYER_PIECE, SIZE),
@@ -78,7 +80,8 @@ RULE(what_a_peer_sent_leaves_only_with_the_whole)
 	cr_expect_eq(memcmp(read, t.data + SIZE - 16, 16), 0);
 }
 
-/* A stream asks for each buffer of a layer, which may have ten thousand pieces. */
+/* layer_file_readable() is called for each buffer, so it must not count more pieces than asked
+ * for. */
 RULE(bytes_are_counted_as_far_as_they_are_asked_for)
 {
 	cr_assert_eq(put_of(0, NULL), 0);
@@ -168,7 +171,7 @@ RULE(there_is_a_bound_on_senders)
 
 static atomic_bool is_missing;
 
-/* The registry's bytes of a piece on one thread, a peer's on the other. */
+/* Two threads put the same pieces: one those of the registry, one those of a peer. */
 static void *bring_all(void *arg)
 {
 	pthread_barrier_t *both = arg;
@@ -201,7 +204,7 @@ RULE(a_piece_that_comes_twice_at_once_is_here_for_both)
 	cr_expect_eq(layer_file_verify(t.f, &err), 0, "%s", err.msg);
 }
 
-/* A registry may send two nodes different bytes, so that one seems to lie to the other. */
+/* A registry could send two nodes different bytes, so that one seems to lie to the other. */
 Test(layer_file, one_registry_says_nothing_of_layers_of_another)
 {
 	static struct liars l = { .lock = PTHREAD_MUTEX_INITIALIZER };

@@ -23,7 +23,7 @@ Test(layer_type, names_the_kinds_of_keys_of_a_layer_that_is_encrypted)
 		{ "{\"" KEYS "pgp\":\"YQ==\",\"" KEYS
 		  "provider.vault\":\"YQ==,Yg==\"}",
 		  "pgp, provider.vault" },
-		/* From a stranger, to somebody's terminal. */
+		/* An untrusted text must not reach a terminal unescaped. */
 		{ "{\"" KEYS "a\\u001b[2J\\nb\":\"YQ==\"}", "a\\x1b[2J\\x0ab" },
 	};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files in memory, of disks that have faults. */
+/* Mapped files on a disk that has faults. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ Test(map_file, what_cannot_be_read_is_damaged_and_ends_nothing)
 	cr_assert_eq(fs_pwrite_full(fd, content, sizeof(content), 0), 0);
 	cr_assert_eq(map_file_open(path, &f, &err), 0, "%s", err.msg);
 	cr_expect_eq(map_file_check(&f, &d, path, &err), 0, "%s", err.msg);
-	/* A page behind the end is to the kernel what an unreadable one is. */
+	/* The kernel treats a page after the end of the file like an unreadable one. */
 	cr_assert_eq(ftruncate(fd, 4 * 4096), 0);
 	cr_expect_eq(map_file_check(&f, &d, path, &err), -EBADMSG);
 	cr_expect(strstr(err.msg, "cannot be read"), "%s", err.msg);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A mount that is made where another one may be. */
+/* mount_image() at a mount point that may be in use. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <sched.h>
@@ -64,12 +64,12 @@ Test(mounts, what_can_only_fail_makes_way_for_a_new_mount)
 	cr_assert_eq(mount_image(&wish, &adopted, &err), 0, "%s", err.msg);
 	cr_expect(adopted);
 	cr_expect_eq(access(mark, F_OK), 0);
-	/* The same by its looks. */
+	/* With `replaces`, a mount that looks the same is replaced too. */
 	wish.replaces = true;
 	cr_assert_eq(mount_image(&wish, &adopted, &err), 0, "%s", err.msg);
 	cr_expect_not(adopted);
 	cr_expect_lt(access(mark, F_OK), 0);
-	/* Another one, and nothing below the new one. */
+	/* Another mount replaces the first; nothing stays mounted below it. */
 	wish.arg = "two";
 	cr_assert_eq(mount_image(&wish, &adopted, &err), 0, "%s", err.msg);
 	cr_expect_not(adopted);

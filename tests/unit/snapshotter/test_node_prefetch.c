@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What becomes of an event that has nothing to prefetch, and of an image without a
- * prefetch. */
+/* Events that have nothing to prefetch, and images without a prefetch. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The offer in an image's folder: what a disk or a liar did to it. */
+/* The offer in an image's folder, damaged by a disk or forged by another node. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static void describe(struct oci_descriptor *d, const char *text)
 	cr_assert_eq(digest_of(text, d->size, &d->digest), 0);
 }
 
-/* Both texts, which nothing here reads, are empty. */
+/* Write an offer whose two texts are empty: no test here reads them. */
 static void write_offer(void)
 {
 	AUTO_BUF b = BUF_INIT;

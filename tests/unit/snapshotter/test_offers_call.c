@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls of a service of indexes that is away: at a port where nobody listens. */
+/* Calls of an unreachable service of indexes: a port where no process listens. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 TestSuite(offers_call, .timeout = 60);
 
-/* A port of this machine that refuses, for as long as the socket is open. */
+/* Bind a local port, which refuses connections as long as the socket is open. */
 static int bind_port(char *url, size_t size)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET,
@@ -49,7 +49,8 @@ Test(offers_call,
 	cr_assert_eq(service_client_new(&cfg, &o.client, NULL), 0);
 	cr_expect_eq(call(&o, "PUT"), -ECONNREFUSED);
 	cr_expect_eq(call(&o, "GET"), -EBUSY);
-	/* It took an hour to make: that it was not answered a moment ago says little. */
+	/* PUT is tried even if the service was silent a moment ago: its data took up to an hour
+	 * to make. */
 	cr_expect_eq(call(&o, "PUT"), -ECONNREFUSED);
 	cr_expect_eq(call(&o, "POST"), -ECONNREFUSED);
 	o.silent_until_ns = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Repositories, uses of their stores, and the sources of packs; the stores are fakes. */
+/* Repositories, leases of their stores, and sources of packs, with fake stores. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -13,19 +13,20 @@
 
 TestSuite(origin, .timeout = 120);
 
-/* A store that says of each request by which one it was answered. */
+/* A store whose blobs tell by which store they were opened. */
 struct fake_store {
 	struct oci_store base;
 	unsigned int number;
-	const struct pace *pace; /* of a part for one call */
+	/* the pace of a lease for one call; NULL: of the whole store */
+	const struct pace *pace;
 };
 
 struct fake_blob {
 	struct source base;
-	unsigned int number; /* of its store */
+	unsigned int number; /* number of its store */
 };
 
-/* One test's own: a process for each. */
+/* Each test has a process of its own, so these begin at 0. */
 static unsigned int n_opened, n_stores, n_blobs;
 static char last_host[64], last_repo[64];
 static bool last_plain;
@@ -283,7 +284,7 @@ static int byte_put(struct source_sink *s, uint64_t pos, const void *data,
 	return 0;
 }
 
-/* The number of the store that a read of the pack came to. */
+/* Read from the pack; returns the number of the store that was read. */
 static unsigned int read_pack(struct source *s)
 {
 	struct byte_sink sink = { .base = { .put = byte_put } };
@@ -335,9 +336,9 @@ Test(origin, of_which_rights_speak_is_a_repository_or_a_whole_store)
 	expect_place("h:5000", "team/app", "h:5000/team/app");
 	expect_place("s3://b/env", "f", "s3://b/env");
 	expect_place("s3://b/env//", "f", "s3://b/env");
-	/* Options may have secrets, and are none of the store's name. */
+	/* Options may contain secrets, and are not part of the store's name. */
 	expect_place("s3://b/env?endpoint=http://h:1&key=k", "f", "s3://b/env");
-	/* In a path like any other letter: no right to the store above it. */
+	/* '#' is an ordinary character of the path: another store than "s3://b/env". */
 	expect_place("s3://b/env#secret", "f", "s3://b/env#secret");
 	expect_place("file:///a/b", "f", "file:///a/b");
 	expect_place("file:/a/b/", "f", "file:///a/b");

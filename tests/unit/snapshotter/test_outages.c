@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* When a registry is away, and when it is over. */
+/* When reads of a registry begin to wait, and when the outage is over. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -53,13 +53,13 @@ Test(outages, a_registry_is_away_until_nobody_waits_and_a_read_goes_well)
 	cr_assert(outages_get(all, 0, host, &ns, &why));
 	cr_expect_str_eq(host, "a");
 	cr_expect_str_eq(why.msg, "second");
-	/* One of two goes well: the other waits still. */
+	/* If only the first of two reads succeeds, the other one still waits. */
 	ended("a", true, true);
 	cr_expect_eq(count(), 2);
-	/* It fails in the end, which does not say that the registry is there. */
+	/* The second read fails in the end, so the registry is not known to work. */
 	ended("a", true, false);
 	cr_expect_eq(count(), 2);
-	/* A read that did not have to wait does. */
+	/* A read without a wait succeeds, which ends the outage. */
 	ended("a", false, true);
 	cr_expect_eq(count(), 1);
 	cr_assert(outages_get(all, 0, host, &ns, &why));
@@ -71,7 +71,7 @@ Test(outages, a_good_read_of_another_blob_does_not_end_the_wait)
 {
 	all = outages_new();
 	cr_assert(all);
-	ended("a", false, true); /* nobody waits for anything */
+	ended("a", false, true); /* no read waits */
 	waits("a", "one");
 	ended("a", false, true);
 	cr_expect_eq(count(), 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bootseerd's side of the parser, against one whose jobs are in hostile hands.  This
- * program is that parser too, when it is run by that name; what a job does is in the
- * size of the file that it is to check.
+ * bootseerd's side of the parser, against a parser whose jobs are malicious.  This program is
+ * that parser too, when it runs under the parser's name; the size of the file to check tells a
+ * job what to do.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -20,12 +20,13 @@
 #include "snapshotter/node/parser/parser_priv.h"
 
 enum hostile {
-	GOOD = 1,        /* answers and ends */
-	SAYS_TOO_MUCH,   /* answers, goes on talking, and stays */
-	STAYS,           /* answers, and stays */
-	SLEEPS,          /* never answers */
-	DIES,            /* without an answer */
-	WRITES_AND_STAYS /* answers that all is well, then writes the file */
+	GOOD = 1,      /* replies and ends */
+	SAYS_TOO_MUCH, /* replies, sends more bytes, and stays */
+	STAYS,         /* replies, and stays */
+	SLEEPS,        /* never replies */
+	DIES,          /* ends without a reply */
+	/* replies success, and writes to the file afterwards */
+	WRITES_AND_STAYS
 };
 
 /* --------------------------------------------------------------- the parser --- */
@@ -48,7 +49,8 @@ static void hostile_do(const struct parser_job *job,
 		(void)!write(fds[PARSER_FD_REPLY], &good, sizeof(good));
 		break;
 	case WRITES_AND_STAYS:
-		/* So that its end is the last thing it could be known by. */
+		/* Close the pipe, so that only the end of the process shows that the job is
+		 * over. */
 		(void)!write(fds[PARSER_FD_REPLY], &good, sizeof(good));
 		(void)close(fds[PARSER_FD_REPLY]);
 		break;
@@ -61,7 +63,7 @@ static void hostile_do(const struct parser_job *job,
 		(void)pause();
 }
 
-/* Before Criterion looks at its arguments. */
+/* Runs before Criterion reads the arguments. */
 __attribute__((constructor)) static void be_the_parser(int argc, char **argv)
 {
 	if (argc != 1 || strcmp(argv[0], PARSER_NAME) != 0)
@@ -130,7 +132,7 @@ static int end(struct artifact_job *job, struct error *err)
 	return a->end(a, job, err);
 }
 
-/* Of a process whose number is not taken again by `job`, which is not released. */
+/* Has the process ended?  Its PID is not reused: `job` still holds the pidfd. */
 static bool is_gone(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
@@ -138,7 +140,7 @@ static bool is_gone(int pidfd)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* What becomes of a job, and that its process is gone when that is known. */
+/* The result of a job; also checks that its process is gone by then. */
 static int result_of(enum hostile what, struct error *err)
 {
 	struct artifact_job job = { .in = -1 };
@@ -168,7 +170,7 @@ Test(parser, kills_a_job_that_says_more_than_its_reply)
 {
 	struct error err = ERROR_INIT;
 
-	/* At once: no bound of these ends within the test. */
+	/* At once: none of these time limits ends within the test. */
 	open_parser(&(struct parser_bounds){ .begin = 600 * 1000,
 					     .stall = 600 * 1000,
 					     .whole = 600 * 1000 });
@@ -234,7 +236,7 @@ Test(parser, kills_a_job_that_takes_nothing)
 
 /* ---------------------------------------------------------------- the process --- */
 
-/* Once it is stopped. */
+/* Stop the parser's process, and wait until it is stopped. */
 static void stop_parser(int pid)
 {
 	int status;
@@ -293,7 +295,8 @@ static void *ask_main(void *arg)
 	return NULL;
 }
 
-/* Not one after the other: 16 would wait for 48 s, and kill each other's parser. */
+/* 16 callers wait for a stuck parser at the same time: one after the other they would take 48
+ * s, and kill each other's parser. */
 Test(parser, holds_all_that_ask_up_for_one_bound_only)
 {
 	pthread_t threads[16];

@@ -22,7 +22,7 @@ Test(pax, finds_the_last_record_of_a_key)
 	cr_expect(has_mtime("10 path=a\n14 mtime=-0.5\n", "-0.5"));
 	cr_expect(has_mtime("14 mtime=-0.5\n11 mtime=3\n", "3"));
 	cr_expect(has_mtime("9 mtime=\n", ""));
-	/* A value that looks like a record. */
+	/* A value that looks like a record is not one. */
 	cr_expect(has_mtime("26 comment=14 mtime=-0.5\n\n", NULL));
 	cr_expect(has_mtime("10 path=a\n", NULL));
 	cr_expect(has_mtime("14 atime=-0.5\n", NULL));

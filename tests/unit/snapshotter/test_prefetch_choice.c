@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is prefetched of an image, and when. */
+/* Which parts of an image are prefetched, and when. */
 #include <criterion/criterion.h>
 
 #include "snapshotter/node/starts/prefetch_choice.h"
@@ -35,7 +35,7 @@ Test(prefetch_choice, nothing_begins_by_itself_when_it_is_off)
 Test(prefetch_choice, a_trace_brings_its_hot_set_before_a_container_comes)
 {
 	expect(HOT, PREFETCH_ON_TRACE, PREFETCH_CHOICE_HOT);
-	/* The rest waits for a start: many images are prepared and not used. */
+	/* The rest is fetched at a start only: many images are prepared and never used. */
 	expect(ALL, PREFETCH_ON_TRACE, PREFETCH_CHOICE_HOT);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a reference to an image that is here: whom it asks, and whom it believes. */
+/* Preparing an image that is on the node: which registry requests it makes, and which answers
+ * it accepts. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <semaphore.h>
@@ -24,12 +25,13 @@ static const char image_body[] =
 	"\"config\":{\"mediaType\":\"application/vnd.oci.image.config.v1+json\","
 	"\"digest\":\"sha256:" D64 "\",\"size\":2},\"layers\":[]}";
 
-/* A registry with one image, which was not converted. */
+/* A fake registry with one image, which was not converted. */
 static unsigned int n_asked;
-static int manifest_rc;  /* of every manifest */
-static int referrers_rc; /* of the search for an artifact */
-static bool is_moved;    /* every name means another image now */
-static bool lists_first; /* a manifest comes when referrers were asked for */
+static int manifest_rc;  /* result of every request for a manifest */
+static int referrers_rc; /* result of the search for artifacts */
+static bool is_moved;    /* every tag names another image now */
+/* a manifest is sent only after the referrers were asked for */
+static bool lists_first;
 static unsigned int n_listed;
 static sem_t listed;
 
@@ -47,7 +49,7 @@ static int fake_get_manifest(struct oci_store *s, const char *ref,
 		return error_set(err, -manifest_rc, "as the test wants");
 	strcpy(ret->media_type, "application/vnd.oci.image.manifest.v1+json");
 	cr_assert_eq(buf_puts(&ret->body, image_body), 0);
-	/* Another image, by one byte more. */
+	/* With one more byte it is another image. */
 	if (is_moved)
 		cr_assert_eq(buf_puts(&ret->body, "\n"), 0);
 	return digest_of(ret->body.data, ret->body.len, &ret->digest);
@@ -105,7 +107,7 @@ static int fake_with_pace(struct oci_store *s, struct pace *pace,
 struct prepare_fixture {
 	struct test_node n;
 	struct remote_call call;
-	struct image *image; /* on the node, under its digest */
+	struct image *image; /* the image on the node, known by its digest */
 	struct prepared got;
 	struct error err;
 };
@@ -325,7 +327,8 @@ Test(prepare, is_of_registries_only)
 	end(&f);
 }
 
-/* A round trip less: what containerd pulls has a digest before there is a manifest. */
+/* A round trip is saved: the digest of the image that containerd pulls is known before its
+ * manifest. */
 Test(prepare, of_a_known_digest_asks_for_referrers_beside_the_manifest)
 {
 	struct image_query q = { .ref = TAG };
@@ -334,7 +337,7 @@ Test(prepare, of_a_known_digest_asks_for_referrers_beside_the_manifest)
 	char other[sizeof(image_body) + 1];
 
 	setup(&f);
-	/* Not the one that is here. */
+	/* The digest of an image that is not on the node. */
 	(void)snprintf(other, sizeof(other), "%s\n", image_body);
 	cr_assert_eq(digest_of(other, strlen(other), &d), 0);
 	is_moved = lists_first = true;
@@ -344,7 +347,7 @@ Test(prepare, of_a_known_digest_asks_for_referrers_beside_the_manifest)
 		     f.err.msg);
 	cr_expect(strstr(f.err.msg, "not converted"), "%s", f.err.msg);
 	cr_expect_eq(n_listed, 1, "and once");
-	/* A manifest that does not come ends it all the same. */
+	/* If the manifest cannot be read, the search for referrers ends too. */
 	manifest_rc = -EACCES;
 	cr_expect_eq(node_prepare(&f.n.node, &q, &f.got, &f.err), -EACCES, "%s",
 		     f.err.msg);

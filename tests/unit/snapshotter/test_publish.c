@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Artifacts in a layout: what is published, found, and used again. */
+/* Artifacts in an OCI layout: publishing, finding and reusing them. */
 #include "snapshotter/convert/publish.h"
 
 #include <criterion/criterion.h>
@@ -21,7 +21,7 @@
 static char dir[64];
 static struct oci_store *store;
 static struct error err;
-/* An ordinary image of one layer, under the tag "app". */
+/* An ordinary image of one layer, with the tag "app". */
 static struct digest image, chain_id;
 static size_t image_len;
 
@@ -33,7 +33,7 @@ static struct digest put_text(const char *text)
 	return d;
 }
 
-/* `more` is put into its manifest. */
+/* Put the image, with `more` in its manifest. */
 static void put_image(const char *more)
 {
 	static const char config[] =
@@ -89,7 +89,7 @@ static struct digest filled(uint8_t fill)
 	return d;
 }
 
-/* A map of one block, in a pack that has `size` bytes as it says. */
+/* Make a map of one block, in a pack for which it claims `size` bytes. */
 static void make_map(const struct digest *block, const struct digest *pack,
 		     uint64_t size, void **ret, size_t *ret_len)
 {
@@ -108,7 +108,7 @@ static void make_map(const struct digest *block, const struct digest *pack,
 		     "%s", err.msg);
 }
 
-/* Publish an artifact of the image with this map. */
+/* Publish an artifact of the image with this map; `others` and `used` as in struct publish. */
 static struct digest publish_map(const void *map, size_t len,
 				 const struct digest *others, size_t n,
 				 const struct digest *used)
@@ -186,7 +186,7 @@ Test(publish, what_was_published_can_be_fetched)
 	expect_found(&d);
 }
 
-/* A map of `n` blocks whose digests do not compress. */
+/* Make a map of `n` blocks; their digests do not compress. */
 static void make_large_map(uint32_t n, void **ret, size_t *ret_len)
 {
 	AUTO(blockmap_writer) w = blockmap_writer_new();
@@ -250,7 +250,7 @@ Test(publish, the_same_content_has_the_same_digest)
 	struct digest b = publish_block(1, NULL, 0, NULL);
 
 	cr_expect(digest_equal(&a, &b));
-	/* It is there and used: it replaces nothing. */
+	/* The artifact exists and is used, so it replaces nothing. */
 	b = publish_block(1, &a, 1, &a);
 	cr_expect(digest_equal(&a, &b));
 }
@@ -262,20 +262,20 @@ Test(publish, what_replaces_the_others_is_found_whichever_comes_last)
 	all[0] = publish_block(1, NULL, 0, NULL);
 	all[1] = publish_block(2, all, 1, &all[0]);
 	expect_found(&all[1]);
-	/* Back to the first: listed before, and again under a new digest. */
+	/* Publish the first artifact again: it gets a new digest, as it now replaces the second. */
 	all[2] = publish_block(1, all, 2, &all[1]);
 	cr_expect(!digest_equal(&all[2], &all[0]));
 	expect_found(&all[2]);
-	/* One that knows of none is put behind them. */
+	/* An artifact that does not know the others does not replace them. */
 	cr_assert_eq(oci_remove_manifest(store, &all[0], &err), 0);
 	(void)publish_block(1, NULL, 0, NULL);
 	expect_found(&all[2]);
-	/* The others are there, for whoever uses them. */
+	/* The replaced artifacts stay, for nodes that use them. */
 	cr_assert_eq(oci_remove_manifest(store, &all[2], &err), 0);
 	expect_found(&all[1]);
 }
 
-/* Files of this artifact would be put under the name of other layers. */
+/* Otherwise files of this artifact could be used for other layers. */
 Test(publish, an_artifact_that_claims_chain_ids_of_other_layers_is_refused)
 {
 	struct artifact a;
@@ -329,7 +329,7 @@ Test(publish, an_artifact_that_a_registry_lists_for_another_image_is_refused)
 	struct artifact a;
 
 	listed = publish_block(1, NULL, 0, NULL);
-	/* An image of the same layers. */
+	/* Another image with the same layers. */
 	put_image("\"annotations\":{},");
 	other = image;
 	cr_expect_eq(artifact_find(&liar, &other, &a, &err), -EBADMSG);
@@ -340,7 +340,7 @@ Test(publish, an_artifact_that_a_registry_lists_for_another_image_is_refused)
 
 static uint8_t pack_bytes[PACK_SIZE];
 
-/* A blob of PACK_SIZE bytes. */
+/* Put a blob of PACK_SIZE bytes. */
 static struct digest put_pack(void)
 {
 	struct digest d;
@@ -353,7 +353,7 @@ static struct digest put_pack(void)
 	return d;
 }
 
-/* The block that ends a pack of `size` bytes. */
+/* The digest of the block at the end of a pack of `size` bytes. */
 static struct digest last_block(uint64_t size)
 {
 	struct digest d = filled(9);
@@ -363,7 +363,7 @@ static struct digest last_block(uint64_t size)
 	return d;
 }
 
-/* Is the block one to refer to? */
+/* Would a conversion refer to this block instead of storing it? */
 static bool is_known(const struct sign_terms *own, const struct digest *d)
 {
 	AUTO(dedup_base) base = NULL;
@@ -374,7 +374,7 @@ static bool is_known(const struct sign_terms *own, const struct digest *d)
 	return dedup_base_index(base)->find(dedup_base_index(base), d, &b);
 }
 
-/* Publish that `block` lies at the end of a pack of so many bytes. */
+/* Publish an artifact whose map claims that `block` is at the end of a pack of `size` bytes. */
 static struct digest publish_claim(const struct digest *block,
 				   const struct digest *pack, uint64_t size)
 {
@@ -450,7 +450,7 @@ Test(publish, a_block_that_is_not_at_its_place_is_only_believed_to_the_own_key)
 	sign_claim(&other, &artifact);
 	sign_claim(&elsewhere, &artifact);
 	cr_expect(!is_known(&own, &lie), "not ours, or not for here");
-	/* What this key answers for is not read. */
+	/* A map that this key signed is trusted without reading the block. */
 	sign_claim(&wide, &artifact);
 	cr_expect(is_known(&own, &lie));
 	cr_expect(is_known(&wide, &lie));

@@ -9,7 +9,7 @@
 
 TestSuite(recording_state, .timeout = 120);
 
-/* A start that was ready, on a mount of its own, under the key that was asked for. */
+/* A start on a new mount that got ready, under the key that was looked up. */
 static const struct recording_end whole = {
 	.end = START_READY,
 	.words = START_WORDS_ASKED,
@@ -175,7 +175,8 @@ Test(recording_state, takes_a_crash_for_a_fragment_of_what_is_known)
 	e.watched_ms = 1000;
 	cr_expect_eq(recording_judge(RECORDING_ORDERED_ASK, &e, &enough),
 		     RECORDING_KEPT);
-	/* It said itself that it was ready, or its window ended. */
+	/* A start that reported ready, or whose window ended, is no fragment however short it
+	 * is. */
 	e.watched_ms = 1;
 	e.end = START_READY;
 	cr_expect_eq(recording_judge(RECORDING_ORDERED_ASK, &e, &enough),
@@ -196,7 +197,7 @@ Test(recording_state, that_was_not_ordered_has_to_be_wanted_still)
 		     RECORDING_KNOWN);
 	cr_expect_eq(recording_judge(RECORDING_OFFERED_ASK, &e, &wanted),
 		     RECORDING_KEPT);
-	/* Within a second a crash looks like a short job. */
+	/* A start that ends within a second may be a crash, so one recording of it is enough. */
 	wanted.length_ms = 0;
 	e.end = START_GONE;
 	e.watched_ms = 999;

@@ -31,7 +31,7 @@ static void end(struct spool *s)
 	cr_assert_eq(fs_remove_tree(dir, NULL), 0);
 }
 
-/* A trace that is told from others by its workload. */
+/* Make a trace; its workload "w<number>" identifies it. */
 static struct trace *make_trace(unsigned int number, const char *repo)
 {
 	char workload[16];
@@ -63,12 +63,12 @@ static void add(struct spool *s, unsigned int number, const char *note)
 	add_of(s, number, note, "h/r");
 }
 
-/* What was sent, as "w1 plain;". */
+/* A store that notes the traces it got, as "w1 plain;". */
 struct sent {
 	enum spool_target target;
 	struct buf text;
-	int rc;         /* what to answer */
-	const char *at; /* only to this workload; else 0 */
+	int rc;         /* the store's result */
+	const char *at; /* `rc` is for this workload only; others get 0 */
 	unsigned int tries;
 };
 
@@ -153,10 +153,10 @@ Test(spool, a_registry_that_is_down_holds_up_its_own_alone)
 	add_of(s, 3, "tls", "DEAD:443/b");
 	add_of(s, 4, "tls", "h/r");
 	expect_sent(s, &sent, -ETIMEDOUT, "w2 tls;w4 tls;");
-	/* It was asked once. */
+	/* The host of the failing trace was tried once. */
 	cr_expect_eq(sent.tries, 3);
 	cr_expect_eq(spool_waiting(s), 2);
-	/* bootseerd ends. */
+	/* -ECANCELED (bootseerd ends) stops all. */
 	add(s, 5, "tls");
 	sent.rc = -ECANCELED;
 	expect_sent(s, &sent, -ECANCELED, "");
@@ -174,7 +174,7 @@ Test(spool, drops_what_nobody_takes_and_goes_on)
 
 	add(s, 1, "tls");
 	add(s, 2, "tls");
-	/* Damaged on disk, and none of ours. */
+	/* A damaged file, and a file that is not the spool's. */
 	snprintf(path, sizeof(path), "%s/00000000000000ff.tls", dir);
 	cr_assert_eq(fs_replace_file(path, "x", 1, 0600, NULL), 0);
 	snprintf(path, sizeof(path), "%s/README", dir);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reports of starts: what waits, what is kept over a restart, what is dropped. */
+/* Reports of starts: waiting, kept over a restart, and dropped. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -30,7 +30,7 @@ static void open_root(void)
 	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert_eq(bind(listener, (struct sockaddr *)&a, sizeof(a)), 0);
 	cr_assert_eq(getsockname(listener, (struct sockaddr *)&a, &len), 0);
-	/* Nobody listens there yet. */
+	/* The port is bound, but not listened on yet. */
 	(void)snprintf(url, sizeof(url), "http://127.0.0.1:%d",
 		       ntohs(a.sin_port));
 	cfg = (struct node_config){ .root = root,
@@ -79,7 +79,7 @@ struct kept {
 	size_t n;
 };
 
-/* Numbers of the bodies that are there, as "1 2 3 ". */
+/* Note the number in a body, as "1 2 3 ". */
 static int note_kept(void *arg, uint64_t number, const char *path,
 		     const char *body)
 {
@@ -154,7 +154,7 @@ Test(start_reports, keep_the_newest_when_there_are_too_many, .init = open_root,
 	for (unsigned int i = 1; i <= START_REPORTS_MAX; i++)
 		add(r, i);
 	start_reports_free(r);
-	/* With those of before there would be twice as many. */
+	/* With the reports of the last run there would be twice as many as allowed. */
 	r = open_reports();
 	for (unsigned int i = 1; i <= START_REPORTS_MAX; i++)
 		add(r, 100 + i);
@@ -193,11 +193,11 @@ Test(start_reports, drop_files_that_are_none, .init = open_root,
 struct fake_service {
 	pthread_t thread;
 	const char *answer;
-	size_t n; /* requests that are answered */
+	size_t n; /* number of requests to answer */
 	char bodies[256];
 };
 
-/* One request, whose body is the last that comes of it. */
+/* Answer one request, and note its body. */
 static void serve_one(struct fake_service *s, int fd)
 {
 	char text[4096], *body = NULL;
@@ -237,7 +237,7 @@ static void expect_answered(const char *answer, uint64_t sent)
 	struct start_reports *r = open_reports();
 	struct kept k;
 
-	/* Two that wait, which the next one sends. */
+	/* Two reports wait; the next bootseerd sends them. */
 	add(r, 1);
 	add(r, 2);
 	start_reports_free(r);
@@ -245,7 +245,7 @@ static void expect_answered(const char *answer, uint64_t sent)
 	cr_assert_eq(pthread_create(&s.thread, NULL, serve, &s), 0);
 	r = open_reports();
 	(void)pthread_join(s.thread, NULL);
-	/* The answer to the last one may be on its way. */
+	/* The answer to the last report may not have been read yet. */
 	while (stats_of(r).waiting)
 		unit_pause();
 	cr_expect_eq(stats_of(r).sent, sent);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of starts: who begins and ends them, and what is remembered then. */
+/* The table of starts: how they begin and end, and which figures are kept. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdatomic.h>
@@ -22,7 +22,7 @@ struct starts_fixture {
 	struct test_node n;
 	struct fake_traces folder;
 	struct image *image;
-	struct mounted mount; /* complete: no reads of it are seen */
+	struct mounted mount; /* a complete mount, whose reads are not seen */
 	atomic_bool is_gone;
 	struct remote_call call;
 };
@@ -104,7 +104,7 @@ static struct starts_stats stats_of(struct starts_fixture *f)
 	return s;
 }
 
-/* The figures of the last start, when `n` of them are written; the caller's list. */
+/* Wait for the figures of `n` starts; the caller frees the list. */
 static json_t *await_figures(struct starts_fixture *f, size_t n)
 {
 	json_t *list = starts_explain(f->image);
@@ -203,7 +203,7 @@ Test(starts, of_one_user_are_one_at_a_time)
 	end(&f);
 }
 
-/* What begins wakes the thread that watches, which then sees what time it is. */
+/* Move the clock, and begin a start, which wakes the watching thread. */
 static void step(struct starts_fixture *f, int64_t ns)
 {
 	test_clock_step(ns);
@@ -228,7 +228,7 @@ Test(starts, end_with_their_window)
 	json_decref(list);
 	cr_expect_eq(stats_of(&f).under_way, 2);
 	step(&f, 110 * NS_PER_S);
-	/* That of "a", and the one that the second step took the place of. */
+	/* The start of "a", and the start that the second step() replaced. */
 	list = await_figures(&f, 3);
 	json_decref(list);
 	cr_expect_eq(stats_of(&f).under_way, 1);
@@ -276,7 +276,7 @@ Test(starts, take_the_name_of_what_their_bundle_runs)
 	cr_assert_eq(fs_replace_file(path, config, strlen(config), 0600, NULL),
 		     0);
 	(void)begin(&f, (struct start_request){ .bundle = bundle });
-	/* Until the thread that watches has read it. */
+	/* Wait until the watching thread has read the bundle. */
 	for (bool has = false; !has; unit_pause()) {
 		json_t *all = starts_under_way(f.n.node.starts);
 
@@ -322,9 +322,9 @@ Test(starts, with_a_prediction_are_without_a_trace)
 	cr_expect(reply.found);
 	cr_expect_eq(reply.match, TRACE_MATCH_PREDICTED);
 	cr_expect_eq(stats_of(&f).with_trace, 0);
-	/* The next one is recorded still. */
+	/* The image's next start is still recorded. */
 	cr_expect(starts_would_record(f.n.node.starts, f.image));
-	/* A prediction counts when it is known what it was worth. */
+	/* A prediction is counted when the start is over. */
 	step(&f, 120 * NS_PER_S);
 	list = await_figures(&f, 1);
 	cr_expect_str_eq(figure(list, "trace"), "predicted");
@@ -390,7 +390,7 @@ Test(starts, are_bounded)
 	end(&f);
 }
 
-/* As a bootseerd with another --record. */
+/* Close and open the starts with another --record, as a new bootseerd would. */
 static void open_anew(struct starts_fixture *f, char *record)
 {
 	starts_close(f->n.node.starts);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How a start shows that it is ready, and whose it is. */
+/* How a start shows that it is ready, and which start a process belongs to. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +90,7 @@ Test(starts_ready, takes_no_removed_file_for_one)
 {
 	int fd = open_dir();
 
-	/* A whiteout: of all devices this one needs no right. */
+	/* A whiteout is the only device that can be made without privileges. */
 	cr_assert_eq(mknodat(fd, "gone", S_IFCHR | 0600, makedev(0, 0)), 0);
 	cr_expect_not(ready(fd, "/gone"));
 	end(fd);
@@ -114,7 +114,7 @@ Test(starts_ready, finds_a_container_in_its_control_group)
 	cr_expect_not(is_in("c1", "0::/default/xc1\n"));
 	cr_expect_not(is_in("abc", "0::/cri-containerd-xabc.scope\n"));
 	cr_expect_not(is_in("abc", "0::/abc.slice\n"));
-	/* Groups that a user may name as it likes. */
+	/* Cgroups whose names a user can choose prove nothing. */
 	cr_expect_not(is_in("c1", "0::/user.slice/user-1000.slice/"
 				  "user@1000.service/app.slice/c1\n"));
 	cr_expect_not(is_in("c1", "1:name=systemd:/user.slice/"
@@ -191,7 +191,7 @@ Test(starts_ready, believes_no_number_whose_process_is_gone)
 	cr_expect_gt(own.len, 0);
 	cr_assert_eq(kill(pid, SIGKILL), 0);
 	cr_assert_eq(waitid(P_PIDFD, (id_t)fd, &info, WEXITED), 0);
-	/* As if we had got its number. */
+	/* As if another process had the PID meanwhile. */
 	cr_expect_eq(process_cgroups(getpid(), fd, &none, NULL), -ESRCH);
 	cr_expect_eq(process_cgroups(getpid(), -1, &none, NULL), 0);
 	close(fd);
@@ -218,7 +218,8 @@ Test(starts_ready, what_a_container_makes_below_its_group_is_of_that_group)
 
 Test(starts_ready, a_group_with_many_places_gives_one_up_first)
 {
-	/* The newest first: 7 floods, 3 and 5 have one each. */
+	/* Connections of containers 7, 3 and 5, the newest first: 7 floods the socket, the
+	 * others have one each. */
 	struct place v[] = { { 7, true },  { 3, true }, { 7, true },
 			     { 7, false }, { 5, true }, { 7, true } };
 	const size_t n = ARRAY_SIZE(v);
@@ -243,7 +244,7 @@ Test(starts_ready, figures_that_grow_too_long_lose_the_oldest)
 	json_t *list;
 	int fd = open_dir();
 
-	/* Of what JSON escapes a byte takes six. */
+	/* JSON needs six bytes for each escaped byte. */
 	memset(path, 1, 4000);
 	path[4000] = '\0';
 	cr_assert_eq(buf_puts(&a.manifest_json, "{}"), 0);

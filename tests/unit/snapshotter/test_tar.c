@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Entries as tar_walk() gives them, of a tar that is in memory. */
+/* Entries that tar_walk() gives for a tar in memory. */
 #include "snapshotter/convert/tar.h"
 
 #include <criterion/criterion.h>
@@ -32,7 +32,7 @@ static int walk(const struct buf *tar, struct tar_visitor *v)
 	return rc;
 }
 
-/* A header and `body` behind it, padded. */
+/* Append a header and `body`, padded. */
 static void add(struct buf *tar, const char *name, char type, const char *body)
 {
 	uint8_t block[512] = { 0 };
@@ -87,7 +87,7 @@ static int count_entry(struct tar_visitor *v, const struct layer_entry *e,
 	return 0;
 }
 
-/* So many that headers lie across the pieces that a layer is read in. */
+/* So many entries that headers cross the borders of the layer's pieces. */
 Test(tar, keeps_times_within_a_second_before_1970)
 {
 	struct counter c = { .visitor.entry = count_entry };
@@ -122,7 +122,7 @@ static void count_came(struct tar_visitor *v)
 	container_of(v, struct watcher, visitor)->n_came++;
 }
 
-/* A layer may be one file, and nobody else tells that its bytes still come. */
+/* A layer may be one file that is skipped; came() is then the only sign of progress. */
 Test(tar, tells_that_bytes_come_which_nobody_wants)
 {
 	struct watcher w = { .visitor = { .entry = pass_entry_over,
@@ -139,8 +139,9 @@ Test(tar, tells_that_bytes_come_which_nobody_wants)
 
 struct reader {
 	struct tar_visitor visitor;
-	struct buf
-		text; /* "name kind size\n", and content of those that have */
+	/* "name kind size\
+	 * " of each entry, with its content if it has some */
+	struct buf text;
 	unsigned int n;
 };
 
@@ -176,7 +177,7 @@ static const struct tar_visitor noting = { .entry = note_entry,
 					   .data = note_data,
 					   .end = note_end };
 
-/* As Go's reader: only a header without a flag is a folder by its slash. */
+/* As in Go: a slash at the end of the name makes a folder only if the header has no type flag. */
 Test(tar, a_slash_makes_a_folder_only_of_what_has_no_flag)
 {
 	struct reader r = { .visitor = noting, .text = BUF_INIT };
@@ -202,7 +203,7 @@ Test(tar, a_slash_makes_a_folder_only_of_what_has_no_flag)
 	buf_fini(&r.text);
 }
 
-/* Contents and headers lie across the pieces that a layer is read in. */
+/* Contents and headers cross the borders of the layer's pieces. */
 Test(tar, passes_on_content_across_pieces)
 {
 	struct reader r = { .visitor = noting, .text = BUF_INIT };
@@ -224,7 +225,7 @@ Test(tar, passes_on_content_across_pieces)
 	buf_fini(&r.text);
 }
 
-/* containerd removes it. */
+/* containerd removes a file of this name. */
 Test(tar, refuses_a_file_by_the_name_of_a_global_header)
 {
 	static const char global[] = "pax_global_header",
@@ -292,7 +293,7 @@ Test(tar, leaves_overlayfs_own_xattrs_out)
 	cr_expect_eq(c.n_xattrs, 1);
 }
 
-/* Nearly as many as headers may be: they are few bytes in a registry. */
+/* Almost as many extended headers as allowed, which take few bytes in a registry. */
 Test(tar, looks_at_many_extended_headers_a_few_times_each)
 {
 	struct counter c = { .visitor.entry = count_entry };

@@ -23,7 +23,7 @@ static void sum(uint8_t *h)
 	(void)snprintf((char *)h + 148, 8, "%06o", n);
 }
 
-/* A header with a name and a size, and zeros else. */
+/* Append a header with a name and a size, and otherwise zeros. */
 static uint8_t *add(struct buf *b, const char *name, char type, size_t size)
 {
 	uint8_t h[BLOCK] = { 0 };
@@ -37,7 +37,7 @@ static uint8_t *add(struct buf *b, const char *name, char type, size_t size)
 	return (uint8_t *)b->data + b->len - BLOCK;
 }
 
-/* The same with a field that says something else. */
+/* Append a header in which one field has other bytes. */
 static void add_field(struct buf *b, size_t at, const char *text, size_t len)
 {
 	uint8_t *h = add(b, "name", '0', 0);
@@ -46,7 +46,7 @@ static void add_field(struct buf *b, size_t at, const char *text, size_t len)
 	sum(h);
 }
 
-/* An extended one before the entry's. */
+/* Append an extended header, which precedes the entry's own. */
 static void extend(struct buf *b, char type, const char *body)
 {
 	static const uint8_t zeros[BLOCK];
@@ -151,7 +151,7 @@ Test(tar_head, knows_an_old_sparse_file_and_the_blocks_of_its_map)
 	struct tar_head head;
 
 	memcpy(h + 257, "ustar  ", 8);
-	h[482] = 1; /* a block of the map follows, and no other one */
+	h[482] = 1; /* one block of the map follows, and no other */
 	memcpy(h + 483, "00000007777", 12);
 	sum(h);
 	memcpy(block + 12, "00000001000", 12);
@@ -188,7 +188,7 @@ Test(tar_head, joins_a_prefix_and_a_name)
 	cr_expect(is_text(&h.name, "name"));
 }
 
-/* What libarchive reads as 0, or not at all. */
+/* Attributes that libarchive reads as 0, or not at all. */
 Test(tar_head, reads_attributes_as_go_does)
 {
 	static const struct {
@@ -326,7 +326,7 @@ Test(tar_head, reads_maps_before_the_content)
 		     1);
 	cr_expect_eq(used, BLOCK);
 	cr_expect_eq(tar_parts_sum(&p), 1024);
-	/* Beyond the file, and out of order. */
+	/* Parts that end after the file's end, or that are out of order. */
 	cr_expect_eq(tar_parts_of_content(&p, 4096, block, BLOCK, &used, &err),
 		     -EBADMSG);
 	memcpy(block, "2\n4096\n512\n0\n512\n", strlen(map));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is known of the registries that are asked for traces. */
+/* The table of registries that are asked for traces. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,7 +79,7 @@ Test(trace_hosts, no_flood_of_names_makes_a_known_one_forgotten)
 		now++;
 	}
 	cr_expect(is_known("good:1"));
-	/* The last ones are known too: another one is asked, and not remembered. */
+	/* The last hosts are known too, so another host is asked but gets no entry. */
 	now += 10 * MINUTE;
 	cr_expect(is_known(name));
 	for (unsigned int k = 0; k < 2; k++)

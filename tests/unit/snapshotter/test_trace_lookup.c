@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who asks which store for a trace, who waits for the answer, and who hears of it. */
+/* Which stores are asked for a trace, which callers wait for the answer, and what the user is
+ * told. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -19,11 +20,12 @@
 
 TestSuite(trace_lookup, .timeout = 120);
 
-/* A user of traces that are found, by searches of several workloads at once. */
+/* A user of found traces; searches of several workloads may call it at once. */
 struct fake_user {
 	struct trace_user user;
 	atomic_uint n_found, n_for_start;
-	struct trace_lookup *mounts; /* NULL: nobody mounts meanwhile */
+	/* looked up again while found() runs; NULL: not */
+	struct trace_lookup *mounts;
 	atomic_bool had_answer;
 };
 
@@ -58,14 +60,14 @@ static void setup(struct lookup_fixture *f)
 	f->image = test_node_add(&f->n, 1);
 }
 
-/* With the node's own folder and no service replaced by fakes. */
+/* Open the look-up, and replace the node's folder and the service by fakes. */
 static void start(struct lookup_fixture *f, bool has_service)
 {
 	cr_assert_eq(trace_lookup_open(&f->n.cfg, f->n.node.origins,
 				       &f->n.node.is_ending, &f->user.user,
 				       &f->t, NULL),
 		     0);
-	f->t->wait_ns = 60 * NS_PER_S; /* however busy the machine is */
+	f->t->wait_ns = 60 * NS_PER_S; /* long, however busy the machine is */
 	trace_store_free(f->t->folder);
 	f->t->folder = &f->folder.base;
 	trace_store_free(f->t->service);
@@ -169,7 +171,7 @@ Test(trace_lookup, only_looks_for_who_asks_after_the_start)
 	cr_assert_eq(trace_lookup_peek(f.t, f.image, "w", &a, NULL), 0);
 	cr_expect(a.found);
 	cr_expect_eq(f.user.n_found, 0);
-	/* So the trace is read again for a start, which needs more of it. */
+	/* A start needs the trace itself, so it is read again. */
 	(void)find(&f, "w");
 	cr_expect_eq(f.folder.n_asked, 2);
 	cr_expect_eq(f.user.n_found, 1);
@@ -201,7 +203,7 @@ Test(trace_lookup, takes_the_key_of_the_image_when_none_is_said)
 	start(&f, false);
 	cr_expect_str_eq(find(&f, NULL).workload, key);
 	cr_expect_str_eq(f.folder.workload, key);
-	/* By that key it is the same workload. */
+	/* A caller that gives this key means the same workload. */
 	(void)find(&f, key);
 	cr_expect_eq(f.folder.n_asked, 1);
 	end(&f);
@@ -221,7 +223,7 @@ Test(trace_lookup, takes_the_nearest_of_all_stores)
 	f.service.match = TRACE_MATCH_FAR;
 	cr_expect_eq(find(&f, "b").match, TRACE_MATCH_WORKLOAD);
 	cr_expect_eq(f.folder.n_asked, 2);
-	/* Nothing is nearer than this image's own. */
+	/* No trace is nearer than one of this image, so no other store is asked. */
 	f.service.match = TRACE_MATCH_OWN;
 	cr_expect_eq(find(&f, "c").match, TRACE_MATCH_OWN);
 	cr_expect_eq(f.folder.n_asked, 2);
@@ -244,7 +246,8 @@ Test(trace_lookup, takes_a_prediction_for_want_of_a_trace_and_asks_again_soon)
 	cr_expect_eq(a.match, TRACE_MATCH_PREDICTED);
 	cr_expect_eq(f.user.n_found, 2);
 	cr_expect_eq(f.service.n_asked, 2);
-	/* For as long as it is known that there is no trace. */
+	/* After the time for which the absence of a trace is remembered, the stores are asked
+	 * again. */
 	test_clock_step(WORKLOAD_NONE_NS);
 	(void)find(&f, "b");
 	cr_expect_eq(f.service.n_asked, 3);
@@ -288,7 +291,7 @@ Test(trace_lookup, holds_no_start_up_for_a_store_that_hangs)
 		     -ETIMEDOUT);
 	cr_expect_not(a.found);
 	cr_expect_str_eq(a.workload, "w");
-	/* The search goes on, and whoever comes later has what it finds. */
+	/* The search goes on, and a later caller gets its result. */
 	f.t->wait_ns = 60 * NS_PER_S;
 	sem_post(&f.folder.go);
 	cr_expect(find(&f, "w").found);
@@ -305,7 +308,7 @@ static void *find_main(void *arg)
 	return NULL;
 }
 
-/* Until a container waits for the answer. */
+/* Wait until a container waits for the answer. */
 static void await_start(struct lookup_fixture *f)
 {
 	bool waits = false;
@@ -406,14 +409,14 @@ Test(trace_lookup, finds_one_of_whatever_workload)
 	end(&f);
 }
 
-/* The prefetch that is set up waits for the mount, which must not wait for it. */
+/* The prefetch that begins waits for the mount, so the mount must not wait for it. */
 Test(trace_lookup, has_an_answer_for_a_mount_before_the_prefetch_is_set_up)
 {
 	struct lookup_fixture f;
 
 	setup(&f);
 	start(&f, false);
-	/* As long as the test may take: who waits for the set-up is not done then. */
+	/* Longer than the test may take: a caller that waited for found() would not return. */
 	f.t->wait_ns = 3600 * NS_PER_S;
 	f.folder.rc = 0;
 	f.user.mounts = f.t;
@@ -492,7 +495,7 @@ Test(trace_lookup, a_registry_that_hangs_gets_a_recording_for_a_while_only)
 	origins_free(f.n.node.origins);
 }
 
-/* ---- environments, which are of stores ---- */
+/* ---- environments, whose blobs are in stores */
 
 #define STORE "s3://bkt/env"
 
@@ -511,7 +514,7 @@ Test(trace_lookup, asks_for_an_environments_trace_by_its_stores_name)
 
 	setup(&f);
 	use_environment(&f);
-	/* Of no registry: there are no origins that could be asked. */
+	/* An environment has no registry: there are no origins to ask. */
 	f.n.cfg.trace_oci = (char[]){ "push" };
 	start(&f, true);
 	f.folder.rc = 0;
@@ -520,7 +523,7 @@ Test(trace_lookup, asks_for_an_environments_trace_by_its_stores_name)
 	cr_expect(a.found);
 	cr_expect_str_eq(a.workload, ENVIRONMENT_WORKLOAD);
 	cr_expect_str_eq(f.service.workload, ENVIRONMENT_WORKLOAD);
-	/* Without its options, in which there may be secrets, and without its folder. */
+	/* The place is named without options, which may contain secrets, and without the folder. */
 	cr_expect_str_eq(f.service.repo, STORE);
 	cr_expect_str_eq(f.folder.repo, STORE);
 	cr_expect_eq(f.service.n_asked, 1);
@@ -540,7 +543,7 @@ Test(trace_lookup, asks_a_service_that_refuses_one_image_about_others)
 	end(&f);
 }
 
-/* What waits for the service after it refused a recording of the place. */
+/* How many recordings wait for the service after it refused one of this repository. */
 static size_t waits_when_refused(const char *repo, struct lookup_fixture *f)
 {
 	AUTO(trace) t = recording(repo);
@@ -568,7 +571,7 @@ Test(trace_lookup, a_recording_that_the_service_refuses_is_the_nodes_alone)
 	cr_expect_eq(waits_when_refused(STORE, &f), 0);
 	cr_expect_eq(sender.n_kept, 1);
 	cr_expect_eq(f.folder.n_kept, 1);
-	/* One of an image waits: its token may be given the right. */
+	/* A refused recording of an image waits: the service's token may get the right later. */
 	cr_expect_eq(waits_when_refused("h:5000", &f), 1);
 	end(&f);
 	fake_traces_fini(&sender);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Recordings on their way: what is kept, when it is sent, how often a store that is away
- * is asked.  The clock is the test's. */
+/* Recordings for stores: which are kept, when they are sent, and how often a store is tried
+ * that cannot be reached.  The test sets the clock. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -13,16 +13,17 @@
 #include "tests/unit/pause.h"
 
 #define FIRST_PAUSE (5 * NS_PER_S)
-#define LAST_PAUSE (640 * NS_PER_S) /* the first that is not below 600 s */
+/* the first pause that is not below 600 s */
+#define LAST_PAUSE (640 * NS_PER_S)
 
 TestSuite(trace_send, .timeout = 120);
 
-/* A store that takes recordings, or answers `rc`. */
+/* A store that takes recordings, or fails with `rc`. */
 struct taker {
 	pthread_mutex_t lock; /* protects the rest */
 	int rc;
 	unsigned int n_asked, n_taken;
-	char note[16]; /* of the last one */
+	char note[16]; /* of the last recording */
 };
 
 static struct test_node n;
@@ -119,7 +120,7 @@ static void keep(void)
 	cr_assert_eq(trace_keep(t, image, trace, NULL), 0);
 }
 
-/* Until nothing of the sink is under way. */
+/* Wait until the sink is idle. */
 static void settle(enum sink_kind kind)
 {
 	bool is_busy;
@@ -149,7 +150,7 @@ static void set_rc(struct taker *s, int rc)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Is the store asked `ns` after the last look, and not before? */
+/* Is the store tried `ns` after the last try, and not earlier? */
 static void expect_asked_after(int64_t ns)
 {
 	unsigned int before = service.n_asked;
@@ -173,7 +174,7 @@ Test(trace_send, keeps_a_recording_and_sends_it_at_once)
 	cr_assert_eq(service.n_taken, 1);
 	cr_assert_eq(n_sent(), 1);
 	cr_assert_eq(spool_waiting(t->sinks[SINK_SERVICE].spool), 0);
-	/* Nothing waits, so nobody is asked. */
+	/* Nothing waits, so the store is not tried. */
 	test_clock_step(LAST_PAUSE);
 	trace_send_due(t);
 	settle(SINK_SERVICE);
@@ -210,7 +211,7 @@ Test(trace_send, does_not_ask_a_store_that_is_away_for_each_recording)
 	settle(SINK_SERVICE);
 	cr_assert_eq(service.n_asked, 1);
 	cr_assert_eq(folder.n_kept, 3);
-	/* Once it is back all are sent, and the next one at once. */
+	/* Once the store is back, all recordings are sent, and the next one at once. */
 	set_rc(&service, 0);
 	test_clock_step(2 * FIRST_PAUSE);
 	trace_send_due(t);

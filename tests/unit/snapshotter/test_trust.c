@@ -11,7 +11,7 @@
 #include "common/fs.h"
 #include "snapshotter/trust.h"
 
-/* RFC 8032, 7.1, TEST 1: the secret key, and its public half. */
+/* Keys of RFC 8032, 7.1, TEST 1: the secret key and its public half. */
 static const char private_pem[] =
 	"-----BEGIN PRIVATE KEY-----\n"
 	"MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n"
@@ -20,12 +20,12 @@ static const char private_pem[] =
 	"-----BEGIN PUBLIC KEY-----\n" \
 	"MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n" \
 	"-----END PUBLIC KEY-----\n"
-/* Another one: TEST 2. */
+/* Another public key: TEST 2. */
 #define OTHER \
 	"-----BEGIN PUBLIC KEY-----\n" \
 	"MCowBQYDK2VwAyEAPUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw=\n" \
 	"-----END PUBLIC KEY-----\n"
-/* ECDSA P-256, as cosign.pub is. */
+/* A key for ECDSA P-256, the kind of cosign.pub. */
 #define P256 \
 	"-----BEGIN PUBLIC KEY-----\n" \
 	"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEI6rDpWqHfJUIapN8g0/m38Pe0DGi\n" \
@@ -112,7 +112,7 @@ static size_t sign(uint8_t ret[TRUST_SIGNATURE_MAX],
 	return len;
 }
 
-/* What trust_check() says of `s`, signed, when `q` is asked at 1500. */
+/* Sign `s`, and return the result of trust_check() for `q` at time 1500. */
 static int check(const char *list, const struct trust_statement *s,
 		 const struct trust_query *q)
 {
@@ -226,7 +226,7 @@ Test(trust, gives_a_claim_only_to_keys_that_may_make_it)
 	s.claim = TRUST_CLAIM_VERIFIED;
 	cr_expect_eq(check(BOTH_USES PUBLIC, &s, &q), 0, "%s", err.msg);
 	cr_expect_eq(check("uses: verify\n" PUBLIC, &s, &q), 0);
-	/* Without the word a key signs, and no more. */
+	/* A key without "uses" may sign, but not verify. */
 	cr_expect_eq(check(PUBLIC, &s, &q), -EPERM);
 	q.claim = TRUST_CLAIM_SIGNED;
 	cr_expect_eq(check("uses: verify\n" PUBLIC, &s, &q), 0);
@@ -281,7 +281,7 @@ Test(trust, is_no_signature_of_another_kind)
 	size_t len = sign(data, &s);
 	struct trust_result r;
 
-	/* The same key signs the same bytes, but not as a statement. */
+	/* The same key signs the same bytes, but without the domain of statements. */
 	cr_assert_eq(sign_key_sign(own, data, len - SIGN_KEY_SIGNATURE,
 				   data + len - SIGN_KEY_SIGNATURE, &err),
 		     0);
@@ -528,7 +528,7 @@ Test(trust, makes_keys_and_their_entries)
 	"\"},\"optional\":null}"
 #define COSIGN_IMAGE "cosign container image signature"
 
-/* Signed by `openssl dgst -sha256 -sign`. */
+/* The signature was made by `openssl dgst -sha256 -sign`. */
 static const char payload[] =
 	PAYLOAD("reg.example:5000/team/app", COSIGN_IMAGE);
 static const char payload_sig[] =
@@ -588,7 +588,7 @@ Test(trust, takes_what_cosign_signed_for_the_same_artifact_and_repository)
 		     err.msg);
 	cr_expect_eq(check_cosign(P256, odd_payload, odd_sig, &q),
 		     -EKEYREJECTED);
-	/* cosign says nothing of the layers, whatever its key may be used for. */
+	/* cosign makes no claim about layers, whatever its key may be used for. */
 	other = q;
 	other.claim = TRUST_CLAIM_VERIFIED;
 	cr_expect_eq(check_cosign(BOTH_USES P256, payload, payload_sig, &other),
@@ -598,7 +598,7 @@ Test(trust, takes_what_cosign_signed_for_the_same_artifact_and_repository)
 		     -EPERM);
 }
 
-/* As cosign 2.6.1 made it: cosign sign --key --tlog-upload=false. */
+/* Signed with cosign 2.6.1: cosign sign --key --tlog-upload=false. */
 Test(trust, takes_what_cosign_itself_made)
 {
 	static const char text[] =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rules of whose artifacts a node uses. */
+/* Rules that decide which artifacts a node uses. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@ static int parse(struct policy *ret, const char *a, const char *b,
 	return policy_parse(list, ret, err);
 }
 
-/* What the rules `a` and `b` (may be NULL) say of a repository; -1: nothing. */
+/* The mode that the rules `a` and `b` (may be NULL) give a repository; -1: no rule. */
 static int mode_of(const char *a, const char *b, const char *repository)
 {
 	const struct policy_rule *r;

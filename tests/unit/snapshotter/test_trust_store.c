@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Signatures in a layout: what is stored, found, and passed over. */
+/* Signatures in an OCI layout: storing, finding and skipping them. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static char dir[64];
 static struct oci_store *store;
 static struct error err;
 static const struct digest none;
-/* An artifact, as far as signatures go: a manifest. */
+/* A manifest that stands for an artifact: signatures need no more. */
 static struct digest artifact;
 static size_t artifact_len;
 
@@ -54,7 +54,7 @@ static struct sign_key *new_key(void)
 	return k;
 }
 
-/* The list that holds just this key. */
+/* Make a list with this key alone. */
 static struct trust_keys *list_of(const struct sign_key *k)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -114,7 +114,7 @@ Test(trust_store, finds_the_signature_that_is_good)
 	cr_expect(digest_equal(&s.key, sign_key_id(a)));
 }
 
-/* A manifest that says it is a signature of the artifact. */
+/* Push a manifest that claims to be a signature of the artifact. */
 static void push_odd(const char *annotation)
 {
 	char body[1024], name[DIGEST_STR_MAX];
@@ -152,7 +152,7 @@ Test(trust_store, passes_over_what_is_no_signature)
 	cr_expect_eq(find(a, NULL), 0, "%s", err.msg);
 }
 
-/* A store that is `store`, and whose lists say what the test wants. */
+/* A store like `store`, but with lists of referrers that the test makes up. */
 static char *notes[4];
 static unsigned int n_read;
 
@@ -214,7 +214,7 @@ Test(trust_store, takes_a_signature_from_the_list_and_reads_nothing_more)
 	notes[0] = text.data;
 	cr_assert_eq(find_noted(a, &listed), 0, "%s", err.msg);
 	cr_expect_eq(n_read, 0);
-	/* What the node keeps of it. */
+	/* The node keeps the bytes of the signature. */
 	cr_assert_eq(listed.len, sig.len);
 	cr_expect_arr_eq(listed.data, sig.data, sig.len);
 }
@@ -234,7 +234,7 @@ Test(trust_store, a_list_that_lies_hides_no_signature_and_makes_none)
 		cr_expect_eq(find_noted(a, NULL), 0, "%s", err.msg);
 		cr_expect_eq(n_read, 1);
 	}
-	/* One of somebody else's, which is good and not believed; another bit. */
+	/* A valid signature by an unlisted key, and one with a flipped bit. */
 	cr_assert_eq(find(a, &sig), 0, "%s", err.msg);
 	sig.data[sig.len - 1] ^= 1;
 	cr_assert_eq(base64_encode(sig.data, sig.len, &text), 0);
@@ -279,7 +279,7 @@ static const char cosign_sig[] =
 	"MEUCIQDzRbskpOBzybwHy08IQTDvAwwgGdmA2hDwaxyr9pcgKwIgUv18G8zn"
 	"sJvT01Fgaq+dDYGpycJ2qrLSzklZLfZhdSw=";
 
-/* As cosign stores it. */
+/* Store a signature as cosign does. */
 static void push_cosign(void)
 {
 	char body[2048], tag[128], name[DIGEST_STR_MAX];

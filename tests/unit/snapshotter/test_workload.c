@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is known of the workloads of an image, over a clock of the test's own. */
+/* The state of the workloads of an image, with the clock set by the test. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static struct workload_entry *add(struct image_workloads *w, const char *key)
 	return e;
 }
 
-/* A whole search: begun for `purpose`, found as `wanted` says or nothing. */
+/* A complete search for `purpose`; `finds`: it finds a trace. */
 static void search(struct image_workloads *w, struct workload_entry *e,
 		   enum workload_purpose purpose, bool finds, int64_t now)
 {
@@ -63,7 +63,7 @@ Test(workload, is_searched_once_for_all_who_ask_meanwhile)
 	workload_begin(e, WORKLOAD_TO_LOOK);
 	cr_expect(workload_is_searched(e));
 	cr_expect_not(workload_is_due(w, e, WORKLOAD_TO_START, NOW));
-	/* A mount waits for the answer, not for what follows from it. */
+	/* A mount waits for the answer, not for the prefetch that follows. */
 	workload_answer(e, &none);
 	cr_expect(workload_has_answer(e));
 	cr_expect(workload_is_searched(e));
@@ -88,12 +88,12 @@ Test(workload, answer_tells_how_near_and_how_long)
 	cr_expect_not(e->wanted);
 	cr_expect_eq(e->match, TRACE_MATCH_RELATIVE);
 	cr_expect_eq(e->length_ms, 700);
-	/* A start that never got ready is as long as its window. */
+	/* A start that never got ready counts with its window. */
 	workload_begin(e, WORKLOAD_TO_FETCH);
 	workload_answer(e, &far);
 	cr_expect_eq(e->length_ms, 900);
 	workload_end(w, e, NULL, NOW);
-	/* What is not there is wanted. */
+	/* A trace is wanted if there is none. */
 	search(w, e, WORKLOAD_TO_FETCH, false, NOW);
 	cr_expect_not(e->found);
 	cr_expect(e->wanted);
@@ -171,7 +171,7 @@ Test(workload, takes_the_place_of_another_one_in_the_prefetch)
 	search(w, b, WORKLOAD_TO_START, true, NOW);
 	cr_expect(workload_is_hot(w, b));
 	cr_expect(workload_is_due(w, a, WORKLOAD_TO_START, NOW));
-	/* Nothing was found, so nothing has to be in that place. */
+	/* Nothing was found for `a`, so the prefetch stays that of `b`. */
 	search(w, a, WORKLOAD_TO_START, false, NOW);
 	cr_expect(workload_is_hot(w, a));
 	cr_expect(workload_is_hot(w, b));
