@@ -282,8 +282,8 @@ static void close_files(struct helper_files *f)
 }
 
 /* Report the log's last line, without its prefix "program: ". */
-static int say_last(const struct helper_job *job, const char *what,
-		    struct error *err)
+static int report_last_line(const struct helper_job *job, const char *what,
+			    struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
 	char *line = NULL, *save = NULL;
@@ -325,7 +325,7 @@ int helper_run(const struct helper_job *job, int64_t timeout_ms,
 		rc = error_set(err, EIO, "%s ended by signal %d", job->argv[0],
 			       WTERMSIG(status));
 	else if (rc == 0 && WEXITSTATUS(status) != 0)
-		rc = say_last(job, "it failed", err);
+		rc = report_last_line(job, "it failed", err);
 	return rc;
 }
 
@@ -368,7 +368,7 @@ static int wait_ready(const struct helper_job *job, const char *ready, int life,
 		if (poll(p, 2, (int)left_ms) < 0 && errno != EINTR)
 			return error_errno(err, errno, "poll");
 		if (p[1].revents)
-			return say_last(job, "it ended", err);
+			return report_last_line(job, "it ended", err);
 		while (read(watch, events, sizeof(events)) > 0)
 			;
 	}

@@ -17,7 +17,7 @@
 #define LAYERS_MAX 8 /* mounts on top of each other */
 
 /* The path STATE/ID/ckpt, where bootseer-ckpt mounts. */
-static int place_of(const char *dir, char **ret, struct error *err)
+static int ckpt_mount_path(const char *dir, char **ret, struct error *err)
 {
 	*ret = fs_join(dir, "ckpt");
 	return *ret ? 0 : error_nomem(err);
@@ -31,7 +31,7 @@ static bool is_dead(const char *path)
 
 /* Kill the processes and remove the mount that a dead volume, or a plugin that was killed while
  * starting it, has left.  Processes first, since they may still be mounting. */
-static int clear_place(const char *path, const char *id, struct error *err)
+static int clear_dead_mount(const char *path, const char *id, struct error *err)
 {
 	int rc = helper_kill(id, err);
 
@@ -135,7 +135,7 @@ static int start_mount(const struct volume_job *j, const char *path,
 int volume_ckpt_open(const struct volume_job *j, char **ret, struct error *err)
 {
 	AUTO_FREE char *path = NULL;
-	int rc = place_of(j->dir, &path, err);
+	int rc = ckpt_mount_path(j->dir, &path, err);
 
 	if (rc < 0)
 		return rc;
@@ -151,7 +151,7 @@ int volume_ckpt_open(const struct volume_job *j, char **ret, struct error *err)
 				    "a checkpoint mount is dead, and made "
 				    "anew: volume=%s",
 				    j->target->id);
-		rc = clear_place(path, j->target->id, err);
+		rc = clear_dead_mount(path, j->target->id, err);
 		if (rc == 0)
 			rc = start_mount(j, path, err);
 	}
@@ -168,7 +168,7 @@ int volume_ckpt_close(const struct volumes *v, const char *dir, const char *id,
 	AUTO_FREE char *run = fs_join(dir, "run");
 	AUTO_FREE char *path = NULL;
 	struct ckpt_args a = { .n = 1 };
-	int rc = place_of(dir, &path, err);
+	int rc = ckpt_mount_path(dir, &path, err);
 
 	if (rc == 0 && !run)
 		rc = error_nomem(err);
@@ -182,5 +182,5 @@ int volume_ckpt_close(const struct volumes *v, const char *dir, const char *id,
 		add_arg(&a, path);
 		rc = run_bootseer(v, dir, id, &none, &a, END_MS, err);
 	}
-	return rc < 0 ? rc : clear_place(path, id, err);
+	return rc < 0 ? rc : clear_dead_mount(path, id, err);
 }

@@ -20,7 +20,7 @@
 #define READY "bootseer env socket: ready"
 
 /* The path of the socket's folder: STATE/ID/env/pod. */
-static int folder_of(const char *dir, char **ret, struct error *err)
+static int socket_folder_path(const char *dir, char **ret, struct error *err)
 {
 	if (asprintf(ret, "%s/env/pod", dir) < 0) {
 		*ret = NULL;
@@ -80,7 +80,7 @@ static int mount_folder(const char *dir, const char *folder,
 static int unmount_folder(const char *dir, struct error *err)
 {
 	AUTO_FREE char *folder = NULL;
-	int rc = folder_of(dir, &folder, err);
+	int rc = socket_folder_path(dir, &folder, err);
 
 	if (rc == 0 && umount2(folder, UMOUNT_NOFOLLOW | MNT_DETACH) < 0 &&
 	    errno != EINVAL && errno != ENOENT)
@@ -133,7 +133,7 @@ static int start_socket(const struct volume_job *j, struct error *err)
 int volume_env_open(const struct volume_job *j, char **ret, struct error *err)
 {
 	AUTO_FREE char *folder = NULL;
-	int rc = folder_of(j->dir, &folder, err);
+	int rc = socket_folder_path(j->dir, &folder, err);
 
 	/* Start a process that died again, but keep its folder, which containers have mounted. */
 	if (rc == 0 && !is_served(folder)) {
@@ -153,7 +153,7 @@ int volume_env_check(const char *dir, struct error *err)
 {
 	AUTO_FREE char *above = fs_join(dir, "env");
 	AUTO_FREE char *folder = NULL;
-	int rc = folder_of(dir, &folder, err);
+	int rc = socket_folder_path(dir, &folder, err);
 
 	if (rc < 0 || !above || access(above, F_OK) < 0 || is_served(folder))
 		return rc;

@@ -306,8 +306,9 @@ static void fill_stats(const struct statfs *s, struct volume_stats *ret)
 }
 
 /* Get statistics.  A child process asks the file system, since a dead one may never answer. */
-static int look_at(struct volumes *v, const struct target *t, const char *path,
-		   struct volume_stats *ret, struct error *err)
+static int get_mount_stats(struct volumes *v, const struct target *t,
+			   const char *path, struct volume_stats *ret,
+			   struct error *err)
 {
 	AUTO_FREE char *dir = NULL;
 	struct target_path at = target_path(t);
@@ -348,7 +349,7 @@ int volumes_stats(struct volumes *v, const char *path, struct volume_stats *ret,
 	if (rc == 0)
 		rc = error_set(err, ENOENT, "no volume is at '%.200s'", path);
 	else if (rc == 1)
-		rc = look_at(v, &t, path, ret, err);
+		rc = get_mount_stats(v, &t, path, ret, err);
 	target_close(&t);
 	return rc;
 }

@@ -107,7 +107,7 @@ void against_free(struct against *a)
 
 /* Upper bound of the device's bytes that the files below a folder take; a file with several
  * names counts once. */
-static uint64_t need_of(const struct inode *dir)
+static uint64_t max_device_bytes(const struct inode *dir)
 {
 	uint64_t sum = 0, size;
 
@@ -115,7 +115,7 @@ static uint64_t need_of(const struct inode *dir)
 		const struct inode *i = d->inode;
 
 		if (S_ISDIR(i->mode))
-			sum += need_of(i);
+			sum += max_device_bytes(i);
 		if (!S_ISREG(i->mode) || i->size == 0)
 			continue;
 		/* Rounded up, so that a part of a small file is never 0. */
@@ -154,7 +154,7 @@ int against_sizes(struct against *a, const struct unpacked *u,
 		  uint64_t n_covered, bool *ret_differs, struct error *err)
 {
 	const struct compare_report *report = a->opt->against_layers;
-	uint64_t need = need_of(tree_root(a->plan->tree));
+	uint64_t need = max_device_bytes(tree_root(a->plan->tree));
 	size_t before = report->n;
 	int rc;
 

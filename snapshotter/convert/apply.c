@@ -366,7 +366,8 @@ static int walk_path(struct apply *a, const struct layer_entry *e,
 /* Mark the folder and those above it as having something of this layer, so that the layer's own
  * whiteouts keep them, in whatever order they come.  Folders above a marked one are marked
  * already. */
-static void touch_folder(struct apply *a, struct inode *dir, bool by_whiteout)
+static void mark_folder_used(struct apply *a, struct inode *dir,
+			     bool by_whiteout)
 {
 	uint64_t mark = a->layer | (by_whiteout ? ONLY_WHITEOUTS : 0);
 
@@ -466,7 +467,7 @@ static void drop_xattr(struct inode *i, const char *name)
 }
 
 /* Make an ACL agree with the mode about owner and others, since an unpack sets the mode last. */
-static int settle_acl(struct apply *a, struct inode *i, struct error *err)
+static int fit_acl_to_mode(struct apply *a, struct inode *i, struct error *err)
 {
 	const struct xattr *x = i->xattrs;
 	AUTO_FREE uint8_t *acl = NULL;
@@ -499,7 +500,7 @@ static int set_attributes(struct apply *a, const struct layer_entry *e,
 	i->user = a->layer;
 	i->xattrs = NULL;
 	rc = add_xattrs(a, e, i, err);
-	return rc < 0 ? rc : settle_acl(a, i, err);
+	return rc < 0 ? rc : fit_acl_to_mode(a, i, err);
 }
 
 /*
@@ -514,7 +515,7 @@ static int set_link_attributes(struct apply *a, const struct layer_entry *e,
 	set_stat(e, i);
 	drop_xattr(i, XATTR_NAME_CAPS);
 	rc = add_xattrs(a, e, i, err);
-	return rc < 0 ? rc : settle_acl(a, i, err);
+	return rc < 0 ? rc : fit_acl_to_mode(a, i, err);
 }
 
 static int apply_hard_link(struct apply *a, const struct layer_entry *e,
@@ -657,7 +658,7 @@ int apply_entry(struct apply *a, const struct layer_entry *e,
 		return rc;
 	is_whiteout =
 		strncmp(base, WHITEOUT_PREFIX, strlen(WHITEOUT_PREFIX)) == 0;
-	touch_folder(a, dir, is_whiteout);
+	mark_folder_used(a, dir, is_whiteout);
 	if (is_whiteout)
 		return apply_whiteout(a, dir, base, err);
 

@@ -95,7 +95,7 @@ static bool is_runnable(const struct oci_image *m)
 }
 
 /* Note that the image is wrong, so that the conversion fails wherever it is tried. */
-static int blame_image(struct convert_result *r, int rc)
+static int mark_image_at_fault(struct convert_result *r, int rc)
 {
 	r->is_at_fault = rc < 0 && rc != -ENOMEM;
 	return rc;
@@ -103,9 +103,9 @@ static int blame_image(struct convert_result *r, int rc)
 
 /* Note that the image is wrong if its registry lacks a manifest, config or layer (-ENOENT):
  * every node would miss it. */
-static int blame_missing(struct convert_result *r, int rc)
+static int mark_missing_at_fault(struct convert_result *r, int rc)
 {
-	return rc == -ENOENT ? blame_image(r, rc) : rc;
+	return rc == -ENOENT ? mark_image_at_fault(r, rc) : rc;
 }
 
 static int check_config(struct convert_job *j, size_t *ret_n, struct error *err)
@@ -141,8 +141,9 @@ static int check_layers(const struct convert_job *j, size_t n_diff_ids,
 static int job_read(struct convert_job *j, const char *ref, struct error *err)
 {
 	size_t n = 0;
-	int rc = blame_missing(j->result, oci_get_manifest(j->src, ref,
-							   &j->manifest, err));
+	int rc = mark_missing_at_fault(j->result,
+				       oci_get_manifest(j->src, ref,
+							&j->manifest, err));
 
 	if (rc < 0)
 		return rc;
@@ -152,15 +153,15 @@ static int job_read(struct convert_job *j, const char *ref, struct error *err)
 		rc = error_set(err, EINVAL, "it is no image but of type '%s'",
 			       j->image.artifact_type);
 	if (rc < 0)
-		return blame_image(j->result, rc);
+		return mark_image_at_fault(j->result, rc);
 	rc = oci_get_blob(j->src, &j->image.config.digest, j->image.config.size,
 			  OCI_CONFIG_MAX, &j->config, err);
 	if (rc < 0)
-		return blame_missing(j->result, rc);
+		return mark_missing_at_fault(j->result, rc);
 	rc = check_config(j, &n, err);
 	if (rc == 0)
 		rc = check_layers(j, n, err);
-	return blame_image(j->result, rc);
+	return mark_image_at_fault(j->result, rc);
 }
 
 static int find_missing(struct convert_job *j, struct error *err)
@@ -598,7 +599,7 @@ static int convert_index(const struct convert_run *run, struct oci_manifest *m,
 	if (platform || !run->opt->platform) {
 		rc = oci_index_find(run->src, m, platform, &d, err);
 		if (rc < 0)
-			return blame_missing(run->result, rc);
+			return mark_missing_at_fault(run->result, rc);
 		digest_format(&d, ref);
 		oci_manifest_fini(m);
 		return convert_one(run, ref, NULL, m, err);
@@ -606,8 +607,8 @@ static int convert_index(const struct convert_run *run, struct oci_manifest *m,
 	/* Deeply nested indexes could make endless work from few bytes. */
 	rc = index_images(run->src, m, &list, &n, err);
 	if (rc == -ELOOP || rc == -E2BIG)
-		return blame_image(run->result, rc);
-	return rc < 0 ? blame_missing(run->result, rc)
+		return mark_image_at_fault(run->result, rc);
+	return rc < 0 ? mark_missing_at_fault(run->result, rc)
 		      : convert_all(run, m, 0, err);
 }
 
@@ -630,7 +631,7 @@ static int run_convert(const struct convert_run *run, const struct oci_ref *src,
 	int rc = oci_get_manifest(run->src, oci_ref_name(src, text), &m, err);
 
 	if (rc < 0)
-		return blame_missing(run->result, rc);
+		return mark_missing_at_fault(run->result, rc);
 	named = m.digest;
 	if (oci_media_type_is_index(m.media_type)) {
 		rc = convert_index(run, &m, err);

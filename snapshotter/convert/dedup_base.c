@@ -222,7 +222,7 @@ static int dedup_base_drop(struct block_sink *sink, size_t index,
 
 /* Does the pack have the block's bytes where the map says?  If not, for whatever reason, the
  * block is stored again. */
-static bool is_right(struct dedup_base *base, const struct block *b)
+static bool has_right_bytes(struct dedup_base *base, const struct block *b)
 {
 	struct block_req req = { .blocks = b,
 				 .n_blocks = 1,
@@ -242,7 +242,8 @@ static bool dedup_base_find(struct dedup_index *x, const struct digest *d,
 	bool is_own;
 
 	if (!block_table_find(base->blocks, d, &b, &is_own) ||
-	    !is_present(base, b.pack) || (!is_own && !is_right(base, &b)))
+	    !is_present(base, b.pack) ||
+	    (!is_own && !has_right_bytes(base, &b)))
 		return false;
 	*ret = b;
 	return true;

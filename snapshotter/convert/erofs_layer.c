@@ -84,8 +84,8 @@ static int compare_nids(const void *a, const void *b)
 }
 
 /* Find the inode among those met; NULL: it is new, and remembered now. */
-static int meet_inode(struct erofs_walk *w, uint64_t nid, const char *path,
-		      const struct known_inode **ret)
+static int remember_inode(struct erofs_walk *w, uint64_t nid, const char *path,
+			  const struct known_inode **ret)
 {
 	size_t len = strlen(path) + 1;
 	AUTO_FREE struct known_inode *k = malloc(sizeof(*k) + len);
@@ -131,8 +131,8 @@ static void xattrs_drop(struct erofs_walk *w)
 
 /* Read overlayfs' mark of an opaque folder.  A container's overlay would use the mark in the
  * layer; here all layers are merged into one tree. */
-static int take_mark(struct erofs_walk *w, const char *mark, const char *value,
-		     size_t size)
+static int read_overlay_mark(struct erofs_walk *w, const char *mark,
+			     const char *value, size_t size)
 {
 	if (strcmp(mark, "opaque") == 0 && size == 1 && *value == 'y') {
 		w->is_opaque = true;
@@ -149,7 +149,7 @@ static int take_mark(struct erofs_walk *w, const char *mark, const char *value,
 
 /* Refuse two values of one xattr.  The kernel takes the first of the inode's own area, else the
  * first of the shared area, and no honest writer depends on that. */
-static int refuse_twice(struct erofs_walk *w, const char *name)
+static int refuse_double_xattr(struct erofs_walk *w, const char *name)
 {
 	char text[TAR_NAME_MAX];
 
@@ -169,7 +169,8 @@ static int take_xattr(void *arg, const char *name, const void *value,
 		return error_set(w->err, E2BIG, "more than %d xattrs",
 				 XATTRS_MAX);
 	if (strncmp(name, OVERLAY, strlen(OVERLAY)) == 0)
-		return take_mark(w, name + strlen(OVERLAY), value, size);
+		return read_overlay_mark(w, name + strlen(OVERLAY), value,
+					 size);
 	if (!tar_keeps_xattr(name, w->mode & S_IFMT, false))
 		return 0;
 	x = malloc(sizeof(*x) + len);
@@ -184,7 +185,7 @@ static int take_xattr(void *arg, const char *name, const void *value,
 	if (!found)
 		return error_nomem(w->err);
 	if (*found != x)
-		return refuse_twice(w, name);
+		return refuse_double_xattr(w, name);
 	w->xattrs = &steal_ptr(&x)->xattr;
 	return 0;
 }
@@ -220,8 +221,8 @@ static int read_content(struct erofs_walk *w, const struct erofs_inode *i)
 }
 
 /* Give the visitor a whiteout or opaque mark, which only says what a lower layer has no more. */
-static int give_mark(struct erofs_walk *w, size_t dir_len, const char *prefix,
-		     const char *name)
+static int emit_whiteout_mark(struct erofs_walk *w, size_t dir_len,
+			      const char *prefix, const char *name)
 {
 	struct layer_entry e = { .mode = S_IFREG };
 	bool want;
@@ -298,8 +299,9 @@ static int enter_dir(struct erofs_walk *w, const struct erofs_inode *i)
 		return error_nomem(w->err);
 	w->dirs[w->n_dirs++] =
 		(struct open_dir){ .inode = *i, .path_len = w->path.len };
-	return w->is_opaque ? give_mark(w, w->path.len, WHITEOUT_OPAQUE, "")
-			    : 0;
+	return w->is_opaque
+		       ? emit_whiteout_mark(w, w->path.len, WHITEOUT_OPAQUE, "")
+		       : 0;
 }
 
 /* Give the visitor the inode at w->path; its folder's path has `dir_len` bytes. */
@@ -318,10 +320,11 @@ static int walk_inode(struct erofs_walk *w, size_t dir_len)
 		return error_set(w->err, EINVAL,
 				 "a name that a tar would have for a whiteout");
 	if (S_ISCHR(i.mode) && !i.major && !i.minor)
-		return give_mark(w, dir_len, WHITEOUT_PREFIX, name);
+		return emit_whiteout_mark(w, dir_len, WHITEOUT_PREFIX, name);
 	if (S_ISDIR(i.mode) || i.nlink > 1)
-		rc = meet_inode(w, w->nid, S_ISDIR(i.mode) ? "" : w->path.data,
-				&before);
+		rc = remember_inode(w, w->nid,
+				    S_ISDIR(i.mode) ? "" : w->path.data,
+				    &before);
 	if (rc == 0 && before && S_ISDIR(i.mode))
 		return error_set(w->err, EINVAL, "a folder with two names");
 	w->mode = i.mode;

@@ -109,7 +109,7 @@ static void tell_stored(struct layer_run *r, uint64_t stored)
 }
 
 /* Report progress: a layer may be one large file, whose bytes are skipped. */
-static void tell_came(struct tar_visitor *v)
+static void report_stored_bytes(struct tar_visitor *v)
 {
 	struct layer_run *r = container_of(v, struct layer_run, visitor);
 
@@ -358,7 +358,7 @@ static int apply_layer(struct first_pass *f, struct apply *apply, size_t i,
 /* ------------------------------------------------------------------- pass --- */
 
 /* Note whether the layer's content was wrong, as opposed to the transfer or the disk. */
-static int blame_layer(const struct plan_config *cfg, int rc)
+static int mark_layer_at_fault(const struct plan_config *cfg, int rc)
 {
 	if (cfg->is_at_fault)
 		*cfg->is_at_fault = rc == -EINVAL || rc == -ENOTSUP ||
@@ -373,10 +373,10 @@ static int explain_failure(struct first_pass *f,
 	const struct plan_layer *l = &f->plan->layers[failure->layer];
 
 	if (failure->is_blamed)
-		(void)blame_layer(f->cfg, rc);
+		(void)mark_layer_at_fault(f->cfg, rc);
 	rc = layer_type_explain(l->blob->media_type, l->source, rc, err);
 	if (rc == -ENOTSUP)
-		(void)blame_layer(f->cfg, rc);
+		(void)mark_layer_at_fault(f->cfg, rc);
 	return plan_wrap_layer(f->plan, failure->layer, rc, err);
 }
 
@@ -388,8 +388,9 @@ static int check_types(struct first_pass *f, struct error *err)
 
 	for (size_t i = 0; rc == 0 && i < p->n_layers; i++) {
 		f->total += p->layers[i].blob->size;
-		rc = blame_layer(f->cfg,
-				 layer_type_check(p->layers[i].blob, err));
+		rc = mark_layer_at_fault(f->cfg,
+					 layer_type_check(p->layers[i].blob,
+							  err));
 		if (rc < 0)
 			rc = plan_wrap_layer(p, i, rc, err);
 	}
@@ -407,7 +408,8 @@ static int start_readers(struct first_pass *f, struct error *err)
 		n = f->plan->n_layers;
 	for (size_t i = 0; i < f->plan->n_layers; i++)
 		f->runs[i] = (struct layer_run){
-			.visitor = { .entry = keep_entry, .came = tell_came },
+			.visitor = { .entry = keep_entry,
+				     .came = report_stored_bytes },
 			.pass = f,
 			.index = i,
 			.window = { .gate = &f->windows },

@@ -140,7 +140,7 @@ static bool has_files(const struct plan_layer *l)
 }
 
 /* Read the layer to its end, for its copy and its digest. */
-static int pass_over(const struct copier *c, struct error *err)
+static int read_layer_to_end(const struct copier *c, struct error *err)
 {
 	const void *data;
 	size_t n = 1;
@@ -186,7 +186,7 @@ static int copy_layer(struct copier *c, struct plan_layer *l, bool missing,
 		if (rc == 0)
 			rc = wanted ? plan_walk_layer(c->plan, l, c->stream,
 						      &c->visitor, err)
-				    : pass_over(c, err);
+				    : read_layer_to_end(c, err);
 		layer_close(c->stream);
 		c->stream = NULL;
 	}

@@ -136,8 +136,8 @@ static int peek_bytes(struct tar *t, uint64_t n, const uint8_t **ret,
 }
 
 /* Get the bytes that are available without copying, `n` at most; 0: the layer has ended. */
-static int at_hand(struct tar *t, uint64_t n, const uint8_t **ret,
-		   size_t *ret_n, struct error *err)
+static int peek_available(struct tar *t, uint64_t n, const uint8_t **ret,
+			  size_t *ret_n, struct error *err)
 {
 	size_t have = n_gathered(t);
 	int rc = 0;
@@ -152,7 +152,7 @@ static int at_hand(struct tar *t, uint64_t n, const uint8_t **ret,
 	return rc;
 }
 
-/* Use up bytes that peek_bytes() or at_hand() gave. */
+/* Use up bytes that peek_bytes() or peek_available() gave. */
 static void use_bytes(struct tar *t, size_t n)
 {
 	size_t gathered = n_gathered(t) < n ? n_gathered(t) : n;
@@ -171,13 +171,13 @@ static int cut_off(struct error *err)
 }
 
 /* Give `n` bytes to the visitor as the entry's content from `off` on; NULL: skip them. */
-static int pass_on(struct tar *t, struct tar_visitor *v, uint64_t off,
-		   uint64_t n, struct error *err)
+static int emit_content(struct tar *t, struct tar_visitor *v, uint64_t off,
+			uint64_t n, struct error *err)
 {
 	while (n) {
 		const uint8_t *p;
 		size_t len;
-		int rc = at_hand(t, n, &p, &len, err);
+		int rc = peek_available(t, n, &p, &len, err);
 
 		if (rc == 0 && len == 0)
 			rc = cut_off(err);
@@ -447,7 +447,7 @@ static int read_map(struct tar *t, uint64_t *left, struct error *err)
 	if (used > *left)
 		return cut_off(err);
 	*left -= used;
-	return pass_on(t, NULL, 0, used, err);
+	return emit_content(t, NULL, 0, used, err);
 }
 
 static int read_parts(struct tar *t, struct tar_visitor *v, struct error *err)
@@ -462,7 +462,8 @@ static int read_parts(struct tar *t, struct tar_visitor *v, struct error *err)
 			err, EBADMSG,
 			"the map of a sparse file is not of its content");
 	for (size_t i = 0; rc == 0 && i < t->parts.n; i++)
-		rc = pass_on(t, v, t->parts.v[i].off, t->parts.v[i].len, err);
+		rc = emit_content(t, v, t->parts.v[i].off, t->parts.v[i].len,
+				  err);
 	return rc;
 }
 
@@ -473,7 +474,7 @@ static int read_content(struct tar *t, struct tar_visitor *v, struct error *err)
 	if (t->visitor->is_bare)
 		return 0;
 	rc = t->head.sparse && v ? read_parts(t, v, err)
-				 : pass_on(t, v, 0, t->head.stored, err);
+				 : emit_content(t, v, 0, t->head.stored, err);
 	if (rc == 0)
 		rc = skip_filling(t, t->head.stored, err);
 	return rc == 0 && v ? v->end(v, err) : rc;
@@ -543,7 +544,7 @@ static int check_rest(struct tar *t, struct error *err)
 	int rc;
 
 	do {
-		rc = at_hand(t, UINT64_MAX, &p, &n, err);
+		rc = peek_available(t, UINT64_MAX, &p, &n, err);
 		if (rc == 0 && !bytes_are_zero(p, n))
 			rc = error_set(err, EBADMSG,
 				       "data behind the end of its tar");

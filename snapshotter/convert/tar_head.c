@@ -46,7 +46,7 @@ struct extended {
 	struct pax_text records, name, link; /* of types 'x', 'L', 'K' */
 };
 
-static int odd_header(struct error *err, const char *what)
+static int refuse_odd_header(struct error *err, const char *what)
 {
 	return error_set(err, EINVAL,
 			 "%s, which programs read in different ways", what);
@@ -254,11 +254,13 @@ static int take_extended(struct extended *e, uint8_t type,
 					    : &e->link;
 
 	if (to->data)
-		return odd_header(err, "it has two extended headers of a kind");
+		return refuse_odd_header(
+			err, "it has two extended headers of a kind");
 	*to = type == 'x' ? *body : text_of(body->data, body->len);
 	/* Go takes the name from the header then, so readers would differ. */
 	if (type != 'x' && to->len == 0)
-		return odd_header(err, "it has a long name without a letter");
+		return refuse_odd_header(err,
+					 "it has a long name without a letter");
 	if (type == 'x' && !pax_is_whole(body->data, body->len))
 		return error_set(err, EBADMSG,
 				 "its extended header is damaged");
@@ -318,7 +320,8 @@ static int take_prefix(const uint8_t *h, struct tar_head *ret,
 		     signed_number(h, &gnu_atime_field, &n, NULL) < 0) ||
 		    (h[gnu_ctime_field.at] &&
 		     signed_number(h, &gnu_ctime_field, &n, NULL) < 0))
-			return odd_header(err, "a GNU header has a prefix");
+			return refuse_odd_header(err,
+						 "a GNU header has a prefix");
 		return 0;
 	}
 	if (dialect == DIALECT_STAR &&
@@ -346,7 +349,7 @@ static int take_names(const uint8_t *h, const struct extended *e,
 	int rc;
 
 	if ((has_path && e->name.data) || (has_link && e->link.data))
-		return odd_header(err, "it has two long names");
+		return refuse_odd_header(err, "it has two long names");
 	if ((has_path && has_nul(&path)) || (has_link && has_nul(&link)))
 		return error_set(err, EBADMSG, "a NUL is in its name");
 	ret->name = field_of(h, &name_field);
@@ -515,13 +518,15 @@ static int check_records(const struct pax_text *records, struct error *err)
 		for (size_t i = 0; i < ARRAY_SIZE(once); i++)
 			seen[i] += is_key(&key, once[i]);
 		if (has_prefix(&key, "SUN."))
-			return odd_header(err, "it has records of Solaris");
+			return refuse_odd_header(err,
+						 "it has records of Solaris");
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(once); i++)
 		if (seen[i] > 1)
-			return odd_header(err, "it says twice what it is");
+			return refuse_odd_header(err,
+						 "it says twice what it is");
 	if (has_pairs && seen[2])
-		return odd_header(err, "it has two maps");
+		return refuse_odd_header(err, "it has two maps");
 	return 0;
 }
 
@@ -549,7 +554,8 @@ static int find_version(struct tar_head *h, struct error *err)
 			return 0;
 		}
 	}
-	return odd_header(err, "it is a sparse file of an unknown version");
+	return refuse_odd_header(err,
+				 "it is a sparse file of an unknown version");
 }
 
 static int take_sparse_records(struct tar_head *h, struct error *err)
@@ -574,7 +580,7 @@ static int take_sparse_records(struct tar_head *h, struct error *err)
 	if (rc == 0 && has_real)
 		rc = tar_decimal(&real, "size", &m, err);
 	if (rc == 0 && has_size && has_real && n != m)
-		rc = odd_header(err, "it is a sparse file of two sizes");
+		rc = refuse_odd_header(err, "it is a sparse file of two sizes");
 	h->size = has_size ? n : m;
 	return rc;
 }
@@ -625,8 +631,9 @@ static int take_global(const uint8_t *headers, size_t len,
 		return error_set(err, EBADMSG, "a global header is damaged");
 	path = pax_find(body.data, size, "path");
 	if (path.len || h->prefix.data || !tar_is_global_name(&h->name))
-		return odd_header(err, "a global header that is not named "
-				       "pax_global_header");
+		return refuse_odd_header(err,
+					 "a global header that is not named "
+					 "pax_global_header");
 	return 0;
 }
 
@@ -647,8 +654,9 @@ int tar_head_parse(const uint8_t *headers, size_t len, struct tar_head *ret,
 	if (rc == 0 && ret->type == 'g')
 		return h == headers
 			       ? take_global(headers, len, ret, err)
-			       : odd_header(err, "a global header lies between "
-						 "its own");
+			       : refuse_odd_header(
+					 err, "a global header lies between "
+					      "its own");
 	if (rc == 0)
 		rc = check_records(&ret->records, err);
 	if (rc == 0)

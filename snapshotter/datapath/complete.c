@@ -56,7 +56,7 @@ bool datapath_has_complete(const char *mountpoint, const char *meta_path)
 }
 
 /* The readahead that is set for the disk of `path`. */
-static unsigned int readahead_of(const char *path)
+static unsigned int get_disk_readahead(const char *path)
 {
 	static const char *const places[] = { "bdi", "../bdi" };
 	unsigned int kib = READAHEAD_KIB;
@@ -165,6 +165,6 @@ int datapath_mount_complete(const char *run_dir, struct datapath_image *img,
 	if (img->n_files == 0 || img->n_files > FILES_MAX)
 		return error_set(err, EINVAL, "image '%s' has %zu data files",
 				 img->name, img->n_files);
-	job.readahead_kib = readahead_of(img->files[0]);
+	job.readahead_kib = get_disk_readahead(img->files[0]);
 	return mount_image(&wish, NULL, err);
 }

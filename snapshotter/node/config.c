@@ -393,7 +393,7 @@ void node_config_fini(struct node_config *c)
 }
 
 /* Is `path` an entry directly in `folder`? */
-static bool is_in(const char *path, const char *folder)
+static bool is_direct_entry(const char *path, const char *folder)
 {
 	size_t len = strlen(folder);
 
@@ -487,7 +487,8 @@ int node_config_check(const struct node_config *c, struct error *err)
 	if (rc < 0)
 		return error_wrap(err, rc, "--root");
 	/* No check of ROOT's parent folder is needed here: ROOT is created before RUN. */
-	rc = is_in(c->run, c->root) ? 0 : fs_check_parent(c->run, err);
+	rc = is_direct_entry(c->run, c->root) ? 0
+					      : fs_check_parent(c->run, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "--run");
 	if (c->service && !url_is_http(c->service))

@@ -46,7 +46,7 @@ static bool begins_with(const char *path, const char *with)
 
 /* The part of the usage that a file with this path below ROOT counts to; NULL:
  * the cache's blocks. */
-static uint64_t *part_of(struct disk_usage *u, const char *path)
+static uint64_t *usage_part_of_path(struct disk_usage *u, const char *path)
 {
 	if (begins_with(path, "/cache/segment-"))
 		return NULL;
@@ -69,7 +69,7 @@ static uint64_t *part_of(struct disk_usage *u, const char *path)
 
 /* Get the type and blocks of a file without asking a file server: a mount below ROOT may be our
  * own, and bootseerd does not serve it before this count ends. */
-static bool look_at(int dir, const char *name, struct statx *ret)
+static bool stat_file_locally(int dir, const char *name, struct statx *ret)
 {
 	/* With an empty name statx() looks at `dir` itself. */
 	return statx(dir, name,
@@ -95,7 +95,7 @@ struct walk {
 
 static void count_file(const struct walk *w, const struct statx *st)
 {
-	uint64_t *part = part_of(w->usage, w->path);
+	uint64_t *part = usage_part_of_path(w->usage, w->path);
 
 	if (part)
 		*part += st->stx_blocks * BLOCK_BYTES;
@@ -121,7 +121,7 @@ static void look_at_entry(struct walk *w, struct level *l, const char *name)
 
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
 	    (size_t)snprintf(w->path + l->len, room, "/%s", name) >= room ||
-	    !look_at(dir, name, &st) ||
+	    !stat_file_locally(dir, name, &st) ||
 	    st.stx_attributes & STATX_ATTR_MOUNT_ROOT ||
 	    st.stx_dev_major != w->major || st.stx_dev_minor != w->minor)
 		return;
@@ -140,7 +140,7 @@ void disk_look(const char *root, struct disk_usage *ret)
 	struct statx st;
 
 	*ret = (struct disk_usage){ .images = 0 };
-	if (fd < 0 || !look_at(fd, "", &st))
+	if (fd < 0 || !stat_file_locally(fd, "", &st))
 		return;
 	w.major = st.stx_dev_major;
 	w.minor = st.stx_dev_minor;
@@ -186,7 +186,7 @@ int disk_choose_min_free(const struct node_config *cfg, unsigned int *ret,
 /* ------------------------------------------------ --- the current account --- */
 
 /* Tell the cache how many bytes of ROOT are not its own.  d->lock is held. */
-static void tell_cache(struct disk *d)
+static void update_cache_limit(struct disk *d)
 {
 	cache_set_others(d->of.cache, disk_sum(&d->usage) + d->reserved);
 }
@@ -202,7 +202,7 @@ void disk_refresh(struct disk *d)
 	if (d->reserved)
 		now.stages = 0;
 	d->usage = now;
-	tell_cache(d);
+	update_cache_limit(d);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -253,7 +253,7 @@ struct shortage {
 	uint64_t evict; /* bytes of cache blocks that have to be evicted */
 };
 
-static struct shortage look_short(struct disk *d, uint64_t bytes)
+static struct shortage compute_shortage(struct disk *d, uint64_t bytes)
 {
 	const struct node_config *cfg = d->of.cfg;
 	struct shortage s = { .evict = 0 };
@@ -316,10 +316,10 @@ int disk_reserve(struct disk *d, uint64_t bytes, struct error *err)
 	int rc;
 
 	pthread_mutex_lock(&d->making_room);
-	s = look_short(d, bytes);
+	s = compute_shortage(d, bytes);
 	while ((s.of_quota || s.of_disk) && gc_one(d->of.gc, &after)) {
 		disk_refresh(d);
-		s = look_short(d, bytes);
+		s = compute_shortage(d, bytes);
 	}
 	if (s.of_quota || s.of_disk)
 		rc = no_room(d->of.cfg, &s, bytes, err);
@@ -328,7 +328,7 @@ int disk_reserve(struct disk *d, uint64_t bytes, struct error *err)
 	if (rc == 0) {
 		pthread_mutex_lock(&d->lock);
 		d->reserved += bytes;
-		tell_cache(d);
+		update_cache_limit(d);
 		pthread_mutex_unlock(&d->lock);
 	}
 	pthread_mutex_unlock(&d->making_room);
@@ -342,7 +342,7 @@ void disk_give_way(struct disk *d)
 	int rc;
 
 	pthread_mutex_lock(&d->making_room);
-	s = look_short(d, 0);
+	s = compute_shortage(d, 0);
 	rc = evict_blocks(d, s.evict, &err);
 	pthread_mutex_unlock(&d->making_room);
 	if (rc < 0)
@@ -359,7 +359,7 @@ void disk_settle(struct disk *d, uint64_t bytes, const char *path)
 	pthread_mutex_lock(&d->lock);
 	d->reserved -= bytes;
 	d->usage.images += disk_sum(&now);
-	tell_cache(d);
+	update_cache_limit(d);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -401,6 +401,6 @@ void disk_settle_environment(struct disk *d, uint64_t bytes)
 	pthread_mutex_lock(&d->lock);
 	d->reserved -= bytes;
 	d->for_environments -= bytes;
-	tell_cache(d);
+	update_cache_limit(d);
 	pthread_mutex_unlock(&d->lock);
 }

@@ -75,8 +75,9 @@ static int check_query(const struct environments *envs,
 }
 
 /* Name the snapshot's folder in its store as origins do; the caller frees both texts. */
-static int place_of(const struct environment_query *q, char **ret_store,
-		    char **ret_folder, struct error *err)
+static int name_snapshot_place(const struct environment_query *q,
+			       char **ret_store, char **ret_folder,
+			       struct error *err)
 {
 	char hex[IMAGE_HEX_MAX];
 
@@ -105,7 +106,7 @@ static int get_artifact(struct oci_store *store,
 }
 
 /* Text for messages: the URL of the snapshot's index in the store. */
-static char *label_of(const char *url, const struct digest *key)
+static char *format_snapshot_label(const char *url, const struct digest *key)
 {
 	char hex[IMAGE_HEX_MAX];
 	char *label;
@@ -134,7 +135,7 @@ static int fetch_environment(const struct environments *envs,
 			     struct error *err)
 {
 	struct artifact a = { .format = 0 };
-	AUTO_FREE char *label = label_of(url, &q->key);
+	AUTO_FREE char *label = format_snapshot_label(url, &q->key);
 	const struct image_place place = { .host = url, .repo = folder };
 	struct fetch_request request = { .artifact = &a,
 					 .id = id,
@@ -188,7 +189,7 @@ static int find_image(const struct environments *envs,
 	AUTO_FREE char *url = NULL;
 	AUTO_FREE char *folder = NULL;
 	struct digest id;
-	int rc = place_of(q, &url, &folder, err);
+	int rc = name_snapshot_place(q, &url, &folder, err);
 
 	if (rc == 0 && image_id_of(&q->artifact, url, folder, &id) < 0)
 		rc = error_nomem(err);
@@ -236,7 +237,7 @@ int environment_make_work(const char *work, struct error *err)
 }
 
 /* Was the mount's folder made since the machine booted? */
-static bool is_of_this_boot(const char *work)
+static bool was_made_in_this_boot(const char *work)
 {
 	AUTO_FREE char *path = fs_join(work, "boot");
 	AUTO_BUF now = BUF_INIT;
@@ -387,8 +388,8 @@ static int begin_start(const struct environments *envs, struct image *i,
 }
 
 /* Remove the folder of a mount that failed. */
-static void forget_work(const struct environments *envs, const char *name,
-			const char *work)
+static void remove_failed_mount(const struct environments *envs,
+				const char *name, const char *work)
 {
 	environment_upper_end(envs, name);
 	(void)!fs_remove_tree(work, NULL);
@@ -422,7 +423,7 @@ static int mount_for(const struct environments *envs, struct image *i,
 		    each_image_of(envs, q->name, environment_count, NULL,
 				  &is_known, NULL) == 0 &&
 		    !is_known)
-			forget_work(envs, q->name, work);
+			remove_failed_mount(envs, q->name, work);
 		return rc;
 	}
 	/* The kernel reads a complete mount by itself: bootseerd sees no reads, and no block is
@@ -519,7 +520,7 @@ static void end_old_boot(const struct environments *envs, const char *name,
 	bool was;
 	int rc;
 
-	if (is_of_this_boot(work))
+	if (was_made_in_this_boot(work))
 		return;
 	rc = each_image_of(envs, name, environment_forget, NULL, &was, &err);
 	if (rc == 0)
@@ -530,8 +531,8 @@ static void end_old_boot(const struct environments *envs, const char *name,
 }
 
 /* Remove environment users whose folder is gone: their unmount was interrupted. */
-static int forget_strays_of(const struct environments *envs, struct image *i,
-			    struct error *err)
+static int remove_stray_users(const struct environments *envs, struct image *i,
+			      struct error *err)
 {
 	int rc = 0;
 
@@ -570,7 +571,7 @@ int environments_open(const struct environments *envs, struct error *err)
 	if (rc < 0)
 		return rc;
 	for (size_t k = 0; rc == 0 && k < len; k++)
-		rc = forget_strays_of(envs, list[k], err);
+		rc = remove_stray_users(envs, list[k], err);
 	images_list_free(list, len);
 	return rc;
 }

@@ -82,8 +82,8 @@ static bool has_new_damage(struct image *i)
  * the disk any more.  If this node's disk damaged the copy, the next start asks for it again;
  * if the copy is as it was signed, the index is wrong for all nodes.
  */
-static int leave_index(struct image *i, const char *evidence, const char *wrong,
-		       struct error *err)
+static int drop_index_evidence(struct image *i, const char *evidence,
+			       const char *wrong, struct error *err)
 {
 	int rc = offer_file_check(i->dir, &i->artifact, err);
 
@@ -148,7 +148,7 @@ static void judge_indexes(struct node *n)
 		if (!offer || !evidence || !wrong || access(offer, F_OK) < 0)
 			continue;
 		if (has_new_damage(list[k]) && access(evidence, F_OK) == 0 &&
-		    leave_index(list[k], evidence, wrong, &err) < 0)
+		    drop_index_evidence(list[k], evidence, wrong, &err) < 0)
 			log_error("index",
 				  "not judged image=\"%s/%s\" reason=\"%s\"",
 				  list[k]->state.host, list[k]->state.repo,
@@ -200,7 +200,7 @@ static uint64_t free_mib(const char *dir)
 
 /* Log that blocks cannot be kept on a full disk: reads go on without the cache but are slow,
  * and nothing else would say why. */
-static void tell_full_disk(struct housekeeper *h, int64_t now_ns)
+static void log_full_disk(struct housekeeper *h, int64_t now_ns)
 {
 	struct cache_stats c;
 
@@ -251,7 +251,7 @@ static void housekeeper_watch(struct loop_timer *t)
 	struct housekeeper *h = container_of(t, struct housekeeper, watch);
 	int64_t now = clock_now_ns();
 
-	tell_full_disk(h, now);
+	log_full_disk(h, now);
 	housekeeper_log_silence(h, now);
 	watch_again(h);
 }

@@ -44,7 +44,7 @@ char *kubelet_image_service(const char *config, const char *flags)
 }
 
 /* Get the name of the program that listens at `path`, "" if there is none. */
-static void ask_server(const char *path, char name[64])
+static void get_listener_name(const char *path, char name[64])
 {
 	AUTO_CLOSE int fd = unix_connect(path, 0);
 	AUTO_BUF comm = BUF_INIT;
@@ -74,7 +74,7 @@ void kubelet_check_images(json_t *list, bool has_secrets)
 	(void)!fs_read_file(FLAGS, TEXT_MAX, &flags, NULL);
 	path = kubelet_image_service(config.data, flags.data);
 	if (path)
-		ask_server(path, name);
+		get_listener_name(path, name);
 	is_ours = strcmp(name, PROGRAM) == 0;
 	if (is_ours)
 		doctor_add(list, "pods' logins", true, DOCTOR_ADVICE, CURE,

@@ -156,8 +156,9 @@ static int begin_image(struct preheat *p, struct node_preheat_order *o,
 
 /* Open the snapshot, which fetches all of it; environment_open() checks that the node allows
  * the store. */
-static int begin_env(struct preheat *p, struct node_preheat_order *o,
-		     struct remote_call *call, struct error *err)
+static int open_ordered_snapshot(struct preheat *p,
+				 struct node_preheat_order *o,
+				 struct remote_call *call, struct error *err)
 {
 	struct environment_files files = { .meta = NULL };
 	uint64_t n[2];
@@ -191,7 +192,7 @@ static void begin_order(struct preheat *p, struct node_preheat_order *o)
 	int rc;
 
 	begin_call(p, &call);
-	rc = o->is_env ? begin_env(p, o, &call, &err)
+	rc = o->is_env ? open_ordered_snapshot(p, o, &call, &err)
 		       : begin_image(p, o, &call, &err);
 	o->wants_report = true;
 	if (rc < 0)
@@ -266,7 +267,8 @@ static void look_after(struct preheat *p, struct node_preheat_order *o)
 		drop_order(p, o);
 }
 
-static struct node_preheat_order *place_for(struct preheat *p, int64_t id)
+static struct node_preheat_order *find_order_place(struct preheat *p,
+						   int64_t id)
 {
 	struct node_preheat_order *free_one = NULL;
 
@@ -300,7 +302,7 @@ static void take_order(struct preheat *p, const json_t *one)
 	const char *ref = json_string_value(json_object_get(one, "ref"));
 	const char *what = json_string_value(json_object_get(one, "what"));
 	int64_t id = json_integer_value(json_object_get(one, "id"));
-	struct node_preheat_order *o = id > 0 ? place_for(p, id) : NULL;
+	struct node_preheat_order *o = id > 0 ? find_order_place(p, id) : NULL;
 
 	/* An order without a free entry is skipped: the service lists it again next time. */
 	if (!o || !ref || !what || strlen(ref) >= sizeof(o->ref))

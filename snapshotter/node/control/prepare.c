@@ -38,7 +38,8 @@ static bool is_unreachable(int rc)
 }
 
 /* Give `ret` the image `i` (a use, which is taken; NULL: none), if it is admitted. */
-static void take_admitted(struct node *n, struct image *i, struct prepared *ret)
+static void use_admitted_image(struct node *n, struct image *i,
+			       struct prepared *ret)
 {
 	struct error ignored = ERROR_INIT;
 
@@ -52,7 +53,7 @@ static void take_admitted(struct node *n, struct image *i, struct prepared *ret)
 static void take_here(struct node *n, const struct image_name *name,
 		      const struct digest *d, struct prepared *ret)
 {
-	take_admitted(n, image_name_find(name, n->images, d), ret);
+	use_admitted_image(n, image_name_find(name, n->images, d), ret);
 }
 
 static int add_digest_name(struct image *i, const struct image_name *n,
@@ -282,10 +283,11 @@ static int ask_registry(struct node *n, const struct image_name *name,
 /* ----------------------------------------------------------- --- all cases --- */
 
 /* The registry cannot be reached, for the reason `rc`: take the image that the tag named last. */
-static int take_stale(struct node *n, const struct image_name *name, int rc,
-		      struct prepared *ret, const struct error *why)
+static int use_stale_image(struct node *n, const struct image_name *name,
+			   int rc, struct prepared *ret,
+			   const struct error *why)
 {
-	take_admitted(n, images_by_name(n->images, name->alias), ret);
+	use_admitted_image(n, images_by_name(n->images, name->alias), ret);
 	if (!ret->image)
 		return rc;
 	ret->warning = *why;
@@ -355,7 +357,7 @@ int node_prepare(struct node *n, const struct image_query *q,
 		}
 	}
 	if (is_unreachable(rc) && name.alias && !p.answered)
-		rc = take_stale(n, &name, rc, &p, err);
+		rc = use_stale_image(n, &name, rc, &p, err);
 	if (rc < 0) {
 		note_failure(n, q->ref, rc, p.untrusted, err);
 		error_wrap(err, rc, "image %s", name.text ? name.text : q->ref);

@@ -83,8 +83,8 @@ static int check_held(const struct complete_job *job, struct error *err)
 
 /* -------------------------------------------------- --- places of blocks --- */
 
-static int device_of(struct complete_layout *l, uint32_t number, uint32_t *ret,
-		     struct error *err)
+static int number_file_device(struct complete_layout *l, uint32_t number,
+			      uint32_t *ret, struct error *err)
 {
 	uint32_t i;
 
@@ -127,7 +127,7 @@ static int locate_all(struct complete_layout *l, struct error *err)
 		blockmap_block(job->map, i, &b);
 		rc = cache_locate(job->cache, &b, &number, &p->off, err);
 		if (rc == 0)
-			rc = device_of(l, number, &p->device, err);
+			rc = number_file_device(l, number, &p->device, err);
 		if (rc < 0)
 			return rc;
 		if (p->off + padded_size(&b) > l->sizes[p->device])

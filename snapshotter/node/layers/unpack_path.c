@@ -292,7 +292,7 @@ static char *next_part(char **at)
 }
 
 /* The length of the path without its last part. */
-static size_t end_of_parent(const char *path, size_t len)
+static size_t parent_path_len(const char *path, size_t len)
 {
 	while (len > 0 && path[len - 1] != '/')
 		len--;
@@ -317,7 +317,7 @@ static int clean_name(const char *name, char **ret, struct error *err)
 			return error_set(err, EINVAL,
 					 "its name leads out of the root");
 		if (strcmp(part, "..") == 0) {
-			n = end_of_parent(out, n);
+			n = parent_path_len(out, n);
 			continue;
 		}
 		if (n > 0)
@@ -370,8 +370,8 @@ static int take_whiteout(int folder, const char *name, bool *ret,
 
 /* Set the attributes of a folder that has no entry so far: those of the layers below, if they
  * have it; else containerd's defaults, with the entry's time. */
-static int dress_folder(struct path_way *w, const char *name, int fd,
-			bool is_new, struct error *err)
+static int set_folder_attributes(struct path_way *w, const char *name, int fd,
+				 bool is_new, struct error *err)
 {
 	const struct layer_entry plain = {
 		.mode = S_IFDIR | 0755,
@@ -411,7 +411,7 @@ static int imply_folder(struct path_way *w, const char *name, int *ret,
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return no_folder(errno, err);
-	rc = dress_folder(w, name, fd, is_new, err);
+	rc = set_folder_attributes(w, name, fd, is_new, err);
 	if (rc == 0)
 		rc = unpack_set_time(folder, &mtime, err);
 	if (rc == 0)
@@ -453,7 +453,7 @@ static int follow_symlink(struct path_way *w, const char *name,
 }
 
 /* Make `fd` (taken) the current folder of the walk. */
-static void go_down(struct path_way *w, int fd)
+static void enter_child_folder(struct path_way *w, int fd)
 {
 	close(w->at->folder);
 	w->at->folder = fd;
@@ -473,7 +473,7 @@ static int go_to_root(struct path_way *w, struct error *err)
 }
 
 /* Go to the parent folder, but never above the root. */
-static int go_up(struct path_way *w, struct error *err)
+static int enter_parent_folder(struct path_way *w, struct error *err)
 {
 	struct buf *path = &w->at->path;
 	int fd;
@@ -483,14 +483,15 @@ static int go_up(struct path_way *w, struct error *err)
 	fd = openat(w->at->folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return no_folder(errno, err);
-	path->len = end_of_parent(path->data, path->len);
+	path->len = parent_path_len(path->data, path->len);
 	path->data[path->len] = '\0';
-	go_down(w, fd);
+	enter_child_folder(w, fd);
 	return 0;
 }
 
 /* Enter the folder `part`, or follow it if it is a symlink. */
-static int go_on(struct path_way *w, const char *part, struct error *err)
+static int walk_next_part(struct path_way *w, const char *part,
+			  struct error *err)
 {
 	int fd = openat(w->at->folder, part,
 			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -516,7 +517,7 @@ static int go_on(struct path_way *w, const char *part, struct error *err)
 	rc = fd < 0 ? imply_folder(w, part, &fd, err) : 0;
 	if (rc < 0)
 		return rc;
-	go_down(w, fd);
+	enter_child_folder(w, fd);
 	return buf_printf(&w->at->path, "%s%s", w->at->path.len ? "/" : "",
 			  part) < 0
 		       ? error_nomem(err)
@@ -545,16 +546,16 @@ static int walk_path(struct unpack *u, const char *name, size_t len,
 		rc = unpack_spend(u, 1, err);
 		if (rc < 0 || strcmp(part, ".") == 0)
 			continue;
-		rc = strcmp(part, "..") == 0 ? go_up(&w, err)
-					     : go_on(&w, part, err);
+		rc = strcmp(part, "..") == 0 ? enter_parent_folder(&w, err)
+					     : walk_next_part(&w, part, err);
 	}
 	buf_fini(&w.todo);
 	return rc;
 }
 
 /* Take the place of the last entry if this one is in the same folder, as most are. */
-static bool take_last(struct unpack *u, const struct unpack_place *p,
-		      size_t len, struct unpack_place *ret)
+static bool reuse_last_place(struct unpack *u, const struct unpack_place *p,
+			     size_t len, struct unpack_place *ret)
 {
 	const struct unpack_place *last = &u->last;
 
@@ -584,7 +585,7 @@ int place_open(struct unpack *u, const char *name,
 	if (!*ret->base)
 		return -EISDIR;
 	len = (size_t)(ret->base - ret->name);
-	if (implied_by && take_last(u, ret, len, ret))
+	if (implied_by && reuse_last_place(u, ret, len, ret))
 		return unpack_spend(u, 1, err);
 	return walk_path(u, ret->name, len, implied_by, ret, err);
 }

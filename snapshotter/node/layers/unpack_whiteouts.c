@@ -125,7 +125,7 @@ static int enter_folder(struct hunt *h, int parent, const char *name,
 }
 
 /* Return to the parent of the innermost folder, which was read to its end. */
-static int leave_folder(struct hunt *h, struct error *err)
+static int return_to_parent(struct hunt *h, struct error *err)
 {
 	struct whiteout_level *l = &h->levels[--h->n], above, *up = l - 1;
 	int rc = 0;
@@ -155,7 +155,7 @@ static int next_entry(struct hunt *h, struct error *err)
 	errno = 0;
 	d = readdir(l->dir);
 	if (!d)
-		return errno ? call_failed(".", err) : leave_folder(h, err);
+		return errno ? call_failed(".", err) : return_to_parent(h, err);
 	rc = unpack_spend(h->unpack, 1, err);
 	if (rc < 0 || is_dots(d->d_name))
 		return rc;

@@ -43,7 +43,7 @@ static const char *find_host(struct httpd_request *r)
 }
 
 /* Find the last "/KIND/" of the path and cut the path there; NULL: there is none. */
-static char *cut_at(char *path, const char *kind)
+static char *cut_path_at_kind(char *path, const char *kind)
 {
 	char *at = NULL, *next = strstr(path, kind);
 
@@ -66,9 +66,9 @@ static bool parse_target(struct httpd_request *r, struct mirror_target *ret)
 	if (!host || !*host || registry_host_is_store(host) ||
 	    httpd_decode(path) < 0 || strncmp(path, "/v2/", 4) != 0)
 		return false;
-	name = cut_at(path, "/blobs/");
+	name = cut_path_at_kind(path, "/blobs/");
 	if (!name) {
-		name = cut_at(path, "/manifests/");
+		name = cut_path_at_kind(path, "/manifests/");
 		ret->is_manifest = true;
 	}
 	if (!name || digest_parse(name, &ret->digest, NULL) < 0)

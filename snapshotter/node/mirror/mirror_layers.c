@@ -26,8 +26,8 @@ static void image_close(struct mirror_image *i);
 
 /* --------------------------------------------------------------- images --- */
 
-static bool is_of(const struct mirror_image *i, const char *host,
-		  const char *repo)
+static bool is_image_of_repo(const struct mirror_image *i, const char *host,
+			     const char *repo)
 {
 	return strcmp(i->p.host, host) == 0 && strcmp(i->p.repo, repo) == 0;
 }
@@ -40,7 +40,8 @@ static struct mirror_image *find_image(struct mirror *m, const char *host,
 
 	TAILQ_FOREACH(i, &m->images, link)
 	{
-		if (i->stage != IMAGE_CLOSING && is_of(i, host, repo) &&
+		if (i->stage != IMAGE_CLOSING &&
+		    is_image_of_repo(i, host, repo) &&
 		    digest_equal(&i->p.manifest, manifest))
 			return i;
 	}
@@ -331,7 +332,7 @@ static struct mirror_layer *find_layer(struct mirror *m, const char *host,
 
 	TAILQ_FOREACH(i, &m->images, link)
 	{
-		if (i->stage != IMAGE_OPEN || !is_of(i, host, repo))
+		if (i->stage != IMAGE_OPEN || !is_image_of_repo(i, host, repo))
 			continue;
 		for (size_t k = 0; k < i->p.n_layers; k++)
 			if (digest_equal(&i->p.layers[k].digest, d))
@@ -346,7 +347,8 @@ static bool is_opening(struct mirror *m, const char *host, const char *repo)
 
 	TAILQ_FOREACH(i, &m->images, link)
 	{
-		if (i->stage == IMAGE_OPENING && is_of(i, host, repo))
+		if (i->stage == IMAGE_OPENING &&
+		    is_image_of_repo(i, host, repo))
 			return true;
 	}
 	return false;
@@ -473,7 +475,7 @@ static void open_noted(struct mirror *m, const char *host, const char *repo)
 	TAILQ_FOREACH_REVERSE(i, &m->images, mirror_image_list, link)
 	{
 		if (i->stage == IMAGE_NOTED && i->used_ns >= since &&
-		    n < OPENING_MAX && is_of(i, host, repo)) {
+		    n < OPENING_MAX && is_image_of_repo(i, host, repo)) {
 			image_open(i);
 			n++;
 		}

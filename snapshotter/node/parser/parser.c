@@ -93,8 +93,8 @@ static void stop(struct parser *p)
 }
 
 /* Run the parser again, unless another thread did so since `generation` was read. */
-static int run_again(struct parser *p, uint64_t generation, const char *why,
-		     struct error *err)
+static int restart_parser(struct parser *p, uint64_t generation,
+			  const char *why, struct error *err)
 {
 	int rc = 0;
 
@@ -265,8 +265,9 @@ static int ask_parser(struct parser *p, const struct parser_job *job, int first,
 	int rc = ask_once(p, job, first, second, &begun, &generation, err);
 
 	if (rc == -EPIPE || rc == -ETIMEDOUT) {
-		rc = run_again(p, generation,
-			       rc == -EPIPE ? "ended" : "does not answer", err);
+		rc = restart_parser(p, generation,
+				    rc == -EPIPE ? "ended" : "does not answer",
+				    err);
 		if (rc < 0)
 			return rc;
 		rc = ask_once(p, job, first, second, &begun, &generation, err);
@@ -406,8 +407,9 @@ static bool says_too_much(const struct heard *h)
 }
 
 /* Read the job's reply until its process is gone.  Negative: the process has to be killed. */
-static int hear_out(const struct parser *p, const struct artifact_job *job,
-		    struct heard *h, struct error *err)
+static int read_reply_until_exit(const struct parser *p,
+				 const struct artifact_job *job,
+				 struct heard *h, struct error *err)
 {
 	struct job_wait w = { .fd = job->reply,
 			      .events = POLLIN,
@@ -484,7 +486,7 @@ static int end_job(struct artifact_parser *a, struct artifact_job *job,
 			       "%d s, and was killed",
 			       p->bounds.stall / 1000);
 	else
-		rc = hear_out(p, job, &h, err);
+		rc = read_reply_until_exit(p, job, &h, err);
 	rc = rc < 0 ? kill_job(job, rc, err) : judge_reply(&h, err);
 	(void)close(job->reply);
 	(void)close(job->pidfd);

@@ -152,7 +152,7 @@ static bool receive_job(struct parser_job *job, int fds[PARSER_N_FDS],
 
 /* Let the kernel kill a job that takes too much memory before other processes; as a child of
  * bootseerd it would be the last. */
-static void give_up_shelter(void)
+static void prefer_oom_kill(void)
 {
 	AUTO_FCLOSE FILE *f = fopen("/proc/self/oom_score_adj", "we");
 
@@ -161,7 +161,7 @@ static void give_up_shelter(void)
 }
 
 /* Close descriptors that bootseerd was started with, such as a container's output or a mount's. */
-static void keep_nothing(void)
+static void close_inherited_fds(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -174,7 +174,7 @@ static void keep_nothing(void)
 
 /* Wait for bootseerd's byte before the job's data is touched: bootseerd has opened the job's
  * pidfd then.  False: bootseerd gave up waiting. */
-static bool may_begin(int begin)
+static bool wait_for_begin(int begin)
 {
 	char go;
 	ssize_t n;
@@ -191,7 +191,7 @@ static void run_child(parser_do_fn *fn, const struct parser_job *job,
 	/* With these descriptors the job could forge bootseerd's log, or send jobs. */
 	(void)close(PARSER_FD);
 	(void)close(STDERR_FILENO);
-	if (may_begin(fds[PARSER_FD_BEGIN])) {
+	if (wait_for_begin(fds[PARSER_FD_BEGIN])) {
 		(void)close(fds[PARSER_FD_BEGIN]);
 		fn(job, fds, memory);
 	}
@@ -200,7 +200,7 @@ static void run_child(parser_do_fn *fn, const struct parser_job *job,
 
 /* Tell bootseerd the job's PID, or that fork failed.  A pidfd is not sent: sent descriptors
  * count against a limit shared by all processes of this user, and get lost. */
-static void say_begun(int begin, pid_t pid)
+static void send_job_pid(int begin, pid_t pid)
 {
 	struct parser_begun said = { .rc = pid < 0 ? -errno : 0, .pid = pid };
 
@@ -240,7 +240,7 @@ void parser_serve(parser_do_fn *fn, uint64_t memory)
 		pid = fork();
 		if (pid == 0)
 			run_child(fn, &job, fds, memory);
-		say_begun(fds[PARSER_FD_BEGIN], pid);
+		send_job_pid(fds[PARSER_FD_BEGIN], pid);
 		for (int k = 0; k < PARSER_N_FDS; k++)
 			(void)close(fds[k]);
 		(void)sigprocmask(SIG_UNBLOCK, &child, NULL);
@@ -254,10 +254,10 @@ int parser_main(void)
 	uint64_t memory = confine_data_bytes();
 
 	(void)prctl(PR_SET_NAME, "bootseerd-parse", 0, 0, 0);
-	keep_nothing();
+	close_inherited_fds();
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)!chdir("/");
-	give_up_shelter();
+	prefer_oom_kill();
 	if (confine_parser(&err) < 0) {
 		log_error("parser", "not confined reason=\"%s\"", err.msg);
 		return 1;

@@ -163,7 +163,7 @@ int image_swarms_check_key(const struct node_config *cfg, struct error *err)
 
 /* Log a file of the options of peers that cannot be used: the node does without peers until it
  * is repaired. */
-static void tell_doubts(const struct node_config *cfg)
+static void log_peer_trouble(const struct node_config *cfg)
 {
 	struct error why = ERROR_INIT;
 
@@ -211,7 +211,7 @@ int image_swarms_open(const struct image_swarms_of *of,
 		 p->name);
 	if (cfg.rdma)
 		log_info("p2p", "rdma %s", p2p_rdma_text(p->p2p));
-	tell_doubts(c);
+	log_peer_trouble(c);
 	if (!c->p2p_trackers || !c->p2p_trackers[0])
 		log_warning("p2p", "no tracker is named (--service, or "
 				   "--p2p-tracker): "
@@ -245,7 +245,7 @@ bool image_swarms_reload(struct image_swarms *s)
 			    err.msg);
 		return false;
 	}
-	tell_doubts(s->of.cfg);
+	log_peer_trouble(s->of.cfg);
 	return true;
 }
 

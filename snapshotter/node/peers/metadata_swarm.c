@@ -92,8 +92,9 @@ static uint64_t passed_bytes(const struct passed_blob blobs[BLOBS])
 
 /* The kind of swarm: nodes that cannot pass small blobs on as one part must still be able to
  * share the other parts. */
-static enum p2p_swarm_kind kind_of(const struct artifact *a,
-				   const struct passed_blob blobs[BLOBS])
+static enum p2p_swarm_kind
+choose_swarm_kind(const struct artifact *a,
+		  const struct passed_blob blobs[BLOBS])
 {
 	return blobs[0].parts.n == a->meta_parts.n &&
 			       blobs[1].parts.n == a->map_parts.n
@@ -172,7 +173,7 @@ static int metadata_join(struct metadata_swarm *m,
 	AUTO_FREE char *repo = NULL;
 	struct p2p_image_config cfg = {
 		.image = m->id,
-		.kind = kind_of(of->artifact, blobs),
+		.kind = choose_swarm_kind(of->artifact, blobs),
 		.map = &m->map,
 		.label = of->label,
 		.authorization = metadata_authorization,
@@ -333,7 +334,7 @@ static int64_t latest_end(int64_t a, int64_t b)
 }
 
 /* Is it unlikely that peers send more in reasonable time? */
-static bool is_stuck(const struct metadata_swarm *m, int64_t now)
+static bool is_peer_fetch_stuck(const struct metadata_swarm *m, int64_t now)
 {
 	struct p2p_progress at;
 	int64_t moved, any;
@@ -379,7 +380,7 @@ static bool wait_here(struct metadata_swarm *m, size_t block)
 
 		is_here = m->here[block];
 		if (is_here || m->has_ended || is_unwanted(m) ||
-		    is_stuck(m, now))
+		    is_peer_fetch_stuck(m, now))
 			break;
 		(void)cond_wait_until(&m->changed, &m->lock, now + TICK_NS);
 	}

@@ -145,7 +145,7 @@ int bundle_parse(const char *text, size_t len, const char *space,
 }
 
 /* The last folder but one of the path: containerd's namespace.  The caller frees it. */
-static char *space_of(const char *path)
+static char *get_namespace_part(const char *path)
 {
 	const char *end = strrchr(path, '/'), *p = end;
 
@@ -157,7 +157,7 @@ static char *space_of(const char *path)
 int bundle_read(const char *path, struct bundle *ret, struct error *err)
 {
 	AUTO_FREE char *file = fs_join(path, "config.json");
-	AUTO_FREE char *space = space_of(path);
+	AUTO_FREE char *space = get_namespace_part(path);
 	AUTO_BUF text = BUF_INIT;
 	int rc;
 

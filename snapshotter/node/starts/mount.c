@@ -220,7 +220,7 @@ static void keep_stats(struct mounts *all, const struct mounted *m)
 }
 
 /* Keep the mount's last read error with the image, so that it is shown after the unmount too. */
-static void keep_error(const struct mounted *m, struct image *i)
+static void keep_read_error(const struct mounted *m, struct image *i)
 {
 	struct device_stats d;
 
@@ -247,7 +247,7 @@ static int end_mount(struct mounts *all, struct mounted *m, struct image *i,
 	keep_stats(all, m);
 	if (i) {
 		i->mounted = NULL;
-		keep_error(m, i);
+		keep_read_error(m, i);
 	}
 	images_unlock(all->of.images);
 	mounted_free(m);
@@ -282,8 +282,8 @@ static int umount_now(struct mounts *all, struct image *i, struct error *err)
  * folder.  Files that containers have open in a lazy mount are still served by the data path,
  * which stays as it is; a complete mount needs no process.
  */
-static int mount_again(struct mounts *all, const struct mount_request *r,
-		       struct error *err)
+static int remount_image(struct mounts *all, const struct mount_request *r,
+			 struct error *err)
 {
 	struct mounted *m = r->image->mounted;
 	int rc;
@@ -351,7 +351,7 @@ static int mount_for_user(struct mounts *all, const struct mount_request *r,
 	if (!i->mounted)
 		rc = mount_image_now(all, r, err);
 	else if (!is_mounted(i->mountpoint))
-		rc = mount_again(all, r, err);
+		rc = remount_image(all, r, err);
 	if (rc < 0 && !was)
 		forget_user(i, r->user);
 	return rc;

@@ -408,7 +408,7 @@ static void note_state(struct image_prefetch *ip, enum state_prefetch what,
 }
 
 /* Remove the note: the prefetch is over.  `noting` is held. */
-static void note_nothing(struct image_prefetch *ip)
+static void clear_prefetch_note(struct image_prefetch *ip)
 {
 	struct error err = ERROR_INIT;
 	int rc;
@@ -422,14 +422,14 @@ static void note_nothing(struct image_prefetch *ip)
 
 /* Remove the note of a prefetch that is done or stopped; if another start has begun one
  * meanwhile, keep it. */
-static void note_end(struct image_prefetch *ip)
+static void clear_ended_note(struct image_prefetch *ip)
 {
 	enum prefetch_phase phase;
 
 	(void)pthread_mutex_lock(&ip->noting);
 	phase = prefetch_get_phase(ip->prefetch);
 	if (phase == PREFETCH_DONE || phase == PREFETCH_STOPPED)
-		note_nothing(ip);
+		clear_prefetch_note(ip);
 	(void)pthread_mutex_unlock(&ip->noting);
 }
 
@@ -438,7 +438,7 @@ static void on_done(void *arg)
 	struct image_prefetch *ip = arg;
 
 	log_info("prefetch", "done image=\"%s\"", ip->files->label);
-	note_end(ip);
+	clear_ended_note(ip);
 }
 
 static void on_failed(void *arg, const struct error *why, int64_t retry_ns)
@@ -577,7 +577,7 @@ void node_prefetch_stop(struct image *i)
 	if (!ip)
 		return;
 	prefetch_stop(ip->prefetch);
-	note_end(ip);
+	clear_ended_note(ip);
 	image_prefetch_put(ip);
 }
 
@@ -603,7 +603,7 @@ void node_prefetch_leave(struct image *i)
 }
 
 /* The time of the next check of the pace. */
-static int64_t next_look(int64_t until, const struct pace *pace)
+static int64_t next_pace_check(int64_t until, const struct pace *pace)
 {
 	int64_t next = clock_now_ns() + LOOK_NS;
 
@@ -629,7 +629,7 @@ int node_prefetch_wait(struct image *i, const struct wait_policy *policy,
 	if (policy->kind == WAIT_DEADLINE && policy->ns < NODE_PREFETCH_WAIT_NS)
 		until = clock_now_ns() + policy->ns;
 	do {
-		slice = next_look(until, pace);
+		slice = next_pace_check(until, pace);
 		rc = prefetch_wait(ip->prefetch, policy, slice, err);
 	} while (rc == -ETIMEDOUT && goes_on(slice, until, pace));
 	image_prefetch_put(ip);
@@ -645,7 +645,7 @@ int node_prefetch_wait_end(struct image *i, int64_t timeout_ns,
 	if (!ip)
 		return 0;
 	do {
-		slice = next_look(until, pace);
+		slice = next_pace_check(until, pace);
 		prefetch_wait_end(ip->prefetch, slice);
 	} while (goes_on(slice, until, pace));
 	image_prefetch_put(ip);

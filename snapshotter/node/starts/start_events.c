@@ -75,7 +75,7 @@ void start_events_free(struct start_events *e)
 }
 
 /* Log why an event was not written, once until it works again.  Lock held. */
-static void tell_event(struct start_events *e, const char *why)
+static void log_event_failure(struct start_events *e, const char *why)
 {
 	if (!e->is_told)
 		log_warning("starts",
@@ -86,7 +86,8 @@ static void tell_event(struct start_events *e, const char *why)
 
 /* The count of the job's namespace (the part before '/'); jobs without a '/' share one.  NULL:
  * no memory.  Lock held. */
-static struct events_share *share_of(struct start_events *e, const char *job)
+static struct events_share *get_namespace_share(struct start_events *e,
+						const char *job)
 {
 	const char *slash = strchr(job, '/');
 	size_t len = slash ? (size_t)(slash - job) : 0;
@@ -118,9 +119,9 @@ static bool has_room(struct start_events *e, const char *job)
 		e->hour_events = 0;
 		forget_shares(e);
 	}
-	s = share_of(e, job);
+	s = get_namespace_share(e, job);
 	if (!s || s->events >= START_EVENTS_HOUR_MAX - e->hour_events) {
-		tell_event(e, "too many within the hour");
+		log_event_failure(e, "too many within the hour");
 		return false;
 	}
 	s->events++;
@@ -156,14 +157,15 @@ static bool open_emitter(struct start_events *e)
 		rc = stage_emitter_new(e->dir, EMITTER_NAME, &e->to, &why);
 
 	if (rc < 0 && rc != -ENOENT)
-		tell_event(e, why.msg);
+		log_event_failure(e, why.msg);
 	return rc == 0;
 }
 
 /* Write one event.  Lock held. */
-static bool say_event(struct start_events *e, const struct start_stages *s,
-		      const char *stage, enum stage_ev ev, int64_t at_ns,
-		      const uint64_t *facts)
+static bool write_stage_event(struct start_events *e,
+			      const struct start_stages *s, const char *stage,
+			      enum stage_ev ev, int64_t at_ns,
+			      const uint64_t *facts)
 {
 	struct stage_text image = stage_text(s->image);
 	struct stage_event event;
@@ -182,28 +184,29 @@ static bool say_event(struct start_events *e, const struct start_stages *s,
 }
 
 /* Write a stage's begin or end; `facts` belong to the end.  Lock held. */
-static void say_ev(struct start_events *e, const struct start_stages *s,
-		   const char *stage, enum stage_ev ev,
-		   const struct stage_span *span)
+static void write_span_event(struct start_events *e,
+			     const struct start_stages *s, const char *stage,
+			     enum stage_ev ev, const struct stage_span *span)
 {
 	int64_t at = ev == STAGE_BEGIN ? span->begin_ns : span->end_ns;
 
 	if (!at || !has_room(e, s->owner->job))
 		return;
-	if (say_event(e, s, stage, ev, at,
-		      ev == STAGE_END ? span->facts : NULL))
+	if (write_stage_event(e, s, stage, ev, at,
+			      ev == STAGE_END ? span->facts : NULL))
 		e->is_told = false;
 	else
-		tell_event(e, "the file cannot be written");
+		log_event_failure(e, "the file cannot be written");
 }
 
 /* Write both events of a stage.  Lock held. */
-static void say_span(struct start_events *e, const struct start_stages *s,
-		     const char *stage, const struct stage_span *span)
+static void write_stage_span(struct start_events *e,
+			     const struct start_stages *s, const char *stage,
+			     const struct stage_span *span)
 {
-	say_ev(e, s, stage, STAGE_BEGIN, span);
+	write_span_event(e, s, stage, STAGE_BEGIN, span);
 	if (span->begin_ns)
-		say_ev(e, s, stage, STAGE_END, span);
+		write_span_event(e, s, stage, STAGE_END, span);
 }
 
 void start_events_begin(struct start_events *e, const struct start_stages *s)
@@ -212,9 +215,9 @@ void start_events_begin(struct start_events *e, const struct start_stages *s)
 		return;
 	(void)pthread_mutex_lock(&e->lock);
 	if (open_emitter(e)) {
-		say_span(e, s, "image.prepare", &s->prepare);
-		say_span(e, s, "image.resolve", &s->resolve);
-		say_ev(e, s, "image.start", STAGE_BEGIN, &s->start);
+		write_stage_span(e, s, "image.prepare", &s->prepare);
+		write_stage_span(e, s, "image.resolve", &s->resolve);
+		write_span_event(e, s, "image.start", STAGE_BEGIN, &s->start);
 	}
 	(void)pthread_mutex_unlock(&e->lock);
 }
@@ -225,8 +228,8 @@ void start_events_end(struct start_events *e, const struct start_stages *s)
 		return;
 	(void)pthread_mutex_lock(&e->lock);
 	if (open_emitter(e)) {
-		say_span(e, s, "image.hot", &s->hot);
-		say_ev(e, s, "image.start", STAGE_END, &s->start);
+		write_stage_span(e, s, "image.hot", &s->hot);
+		write_span_event(e, s, "image.start", STAGE_END, &s->start);
 	}
 	(void)pthread_mutex_unlock(&e->lock);
 }

@@ -35,8 +35,8 @@
 /* Bytes of devices under recorders: 1 GiB of bits, 256 starts of images of 64 GB. */
 #define WATCHED_BYTES_MAX ((uint64_t)16 << 40)
 
-static struct mounted *mount_of(const struct start_request *r,
-				const struct image *i)
+static struct mounted *find_start_mount(const struct start_request *r,
+					const struct image *i)
 {
 	return r->mount ? r->mount : i->mounted;
 }
@@ -105,9 +105,9 @@ static int copy_request(struct container_start *s,
 /* ------------------------------------------------------------------- begin --- */
 
 /* Look up the trace of this start, and begin the prefetch. */
-static int look_up(struct starts *all, struct container_start *s,
-		   const struct start_request *r, bool *ret_wanted,
-		   struct error *err)
+static int look_up_trace(struct starts *all, struct container_start *s,
+			 const struct start_request *r, bool *ret_wanted,
+			 struct error *err)
 {
 	struct error why = ERROR_INIT;
 	struct trace_answer a;
@@ -240,7 +240,7 @@ static int watch_start(struct starts *all, struct container_start *s,
 
 	if (rc < 0)
 		return rc;
-	m = mount_of(r, i);
+	m = find_start_mount(r, i);
 	if (!m) {
 		keyed_lock_leave(all->of.gate, &i->id);
 		return error_set(err, ENOENT, "image %.12s is not mounted",
@@ -286,7 +286,7 @@ void starts_note_asked(struct starts *all, struct image *i, int64_t begin_ns,
 
 /* Take the image's last preparation: only the first start after it reports it.  A start did not
  * wait for a preparation that is old or still goes on. */
-static void take_asked(struct container_start *s)
+static void take_last_preparation(struct container_start *s)
 {
 	struct image *i = s->image;
 
@@ -321,9 +321,9 @@ int starts_begin(struct starts *all, struct image *i,
 				 i->hex);
 	rc = copy_request(s, r, err);
 	if (rc == 0)
-		take_asked(s);
+		take_last_preparation(s);
 	if (rc == 0)
-		rc = look_up(all, s, r, &wanted, err);
+		rc = look_up_trace(all, s, r, &wanted, err);
 	if (rc < 0)
 		return rc;
 	/* No deadline for the call: each wait below has its own limit. */
@@ -370,7 +370,7 @@ static void note_mixed(struct container_start *s, int64_t since)
 
 /* Another workload starts on the device: from now on a read may be of either, so nothing is
  * learnt from it.  Starts of one workload read alike, so they do not matter.  Lock held. */
-static void note_others(struct container_start *s)
+static void mark_mixed_starts(struct container_start *s)
 {
 	struct container_start *o;
 	int64_t since;
@@ -399,7 +399,7 @@ static void end_start(struct container_start *s, enum start_end how)
 
 	s->end = how;
 	s->end_ns = clock_now_ns();
-	note_others(s);
+	mark_mixed_starts(s);
 	all->stats.ready += how == START_READY;
 	all->stats.unready += how != START_READY;
 	pthread_mutex_unlock(&all->lock);
@@ -496,7 +496,7 @@ static void note_bundle(struct container_start *s, struct bundle *b)
 }
 
 /* Check the start's bundle and ready file.  Lock held, and released meanwhile. */
-static void look_after(struct container_start *s)
+static void check_start_progress(struct container_start *s)
 {
 	struct starts *all = s->all;
 	struct bundle bundle = { .key = NULL };
@@ -546,7 +546,7 @@ static struct container_start *next_over(struct starts *all, int64_t now)
 }
 
 /* Check all starts once; returns how long to sleep.  Lock held, and released meanwhile. */
-static int64_t round_of(struct starts *all)
+static int64_t check_all_starts(struct starts *all)
 {
 	int64_t now = clock_now_ns(), sleep = IDLE_NS;
 	uint64_t below = UINT64_MAX;
@@ -554,7 +554,7 @@ static int64_t round_of(struct starts *all)
 
 	while ((s = next_polled(all, below))) {
 		below = s->number;
-		look_after(s);
+		check_start_progress(s);
 		sleep = POLL_NS;
 	}
 	while ((s = next_over(all, now)))
@@ -572,7 +572,7 @@ static int64_t watch_starts(void *arg)
 	int64_t at;
 
 	pthread_mutex_lock(&all->lock);
-	at = round_of(all) + clock_now_ns();
+	at = check_all_starts(all) + clock_now_ns();
 	pthread_mutex_unlock(&all->lock);
 	trace_send_due(all->of.traces);
 	return at;

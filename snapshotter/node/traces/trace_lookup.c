@@ -160,8 +160,8 @@ static struct image_workloads *workloads_of(struct image *i)
 }
 
 /* If no user prefetches, no purpose needs more than looking. */
-static enum workload_purpose purpose_here(const struct trace_lookup *t,
-					  enum workload_purpose purpose)
+static enum workload_purpose limit_purpose(const struct trace_lookup *t,
+					   enum workload_purpose purpose)
 {
 	return t->user.found ? purpose : WORKLOAD_TO_LOOK;
 }
@@ -211,7 +211,7 @@ static bool adopt_early(struct trace_lookup *t, struct image *i,
 	struct workload_entry *e =
 		!w || workload_find(w, NULL) ? NULL : workload_add(w, NULL);
 
-	return e && search_start(t, i, e, purpose_here(t, WORKLOAD_TO_FETCH),
+	return e && search_start(t, i, e, limit_purpose(t, WORKLOAD_TO_FETCH),
 				 early) == 0;
 }
 
@@ -224,7 +224,7 @@ void trace_lookup_prepare(struct trace_lookup *t, struct image *i,
 	adopted = early && adopt_early(t, i, early);
 	if (!adopted)
 		(void)ask_stores(t, i, NULL,
-				 purpose_here(t, WORKLOAD_TO_FETCH));
+				 limit_purpose(t, WORKLOAD_TO_FETCH));
 	pthread_mutex_unlock(&t->lock);
 	if (!adopted)
 		trace_early_drop(early);
@@ -268,7 +268,7 @@ static int find_answer(struct trace_lookup *t, struct image *i,
 	snprintf(ret->workload, sizeof(ret->workload), "%s",
 		 known_key(i, workload));
 	pthread_mutex_lock(&t->lock);
-	rc = ask_and_wait(t, i, workload, purpose_here(t, purpose), &e);
+	rc = ask_and_wait(t, i, workload, limit_purpose(t, purpose), &e);
 	if (rc == 0) {
 		ret->found = e->found;
 		ret->match = e->match;
@@ -313,7 +313,7 @@ void trace_lookup_await_hot(struct trace_lookup *t, struct image *i)
 
 bool trace_lookup_has_any(struct trace_lookup *t, struct image *i)
 {
-	enum workload_purpose purpose = purpose_here(t, WORKLOAD_TO_START);
+	enum workload_purpose purpose = limit_purpose(t, WORKLOAD_TO_START);
 	struct workload_entry *e;
 	bool any = false;
 

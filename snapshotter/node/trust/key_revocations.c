@@ -62,8 +62,8 @@ static bool is_same(const struct key_ids *a, const struct key_ids *b)
 
 /* Merge the keys of all services' answers, and of those before this start; the lock is held, as
  * in the three functions below. */
-static int merge_told(const struct key_revocations *t, struct key_ids *ret,
-		      struct error *err)
+static int merge_service_keys(const struct key_revocations *t,
+			      struct key_ids *ret, struct error *err)
 {
 	int rc = key_ids_merge(ret, &t->before, err);
 
@@ -76,7 +76,7 @@ static size_t count_keys(const struct key_revocations *t)
 {
 	AUTO_FINI(key_ids) all = { .n = 0 };
 
-	if (merge_told(t, &all, NULL) < 0 ||
+	if (merge_service_keys(t, &all, NULL) < 0 ||
 	    key_ids_merge(&all, &t->own, NULL) < 0)
 		log_warning("trust", "revoked keys are not counted "
 				     "reason=\"out of memory\"");
@@ -92,8 +92,8 @@ static bool are_all_heard(const struct key_revocations *t)
 }
 
 /* Replace `*list` by `keys`, which are taken. */
-static void put_keys(struct key_revocations *t, struct key_ids *list,
-		     struct key_ids *keys)
+static void replace_key_list(struct key_revocations *t, struct key_ids *list,
+			     struct key_ids *keys)
 {
 	t->stats.changes += !is_same(list, keys);
 	key_ids_fini(list);
@@ -109,7 +109,7 @@ static void set_keys(struct key_revocations *t, struct key_ids *list,
 
 	pthread_mutex_lock(&t->lock);
 	changes = t->stats.changes;
-	put_keys(t, list, keys);
+	replace_key_list(t, list, keys);
 	changes = t->stats.changes - changes;
 	n = t->stats.keys;
 	pthread_mutex_unlock(&t->lock);
@@ -119,7 +119,8 @@ static void set_keys(struct key_revocations *t, struct key_ids *list,
 
 /* Note that the service has answered. Keys from before this start are dropped when all services
  * have. */
-static void set_heard(struct key_revocations *t, struct trust_service *s)
+static void mark_service_heard(struct key_revocations *t,
+			       struct trust_service *s)
 {
 	struct key_ids none = { .n = 0 };
 
@@ -128,7 +129,7 @@ static void set_heard(struct key_revocations *t, struct trust_service *s)
 	if (are_all_heard(t)) {
 		t->stats.changes += t->stats.is_damaged;
 		t->stats.is_damaged = false;
-		put_keys(t, &t->before, &none);
+		replace_key_list(t, &t->before, &none);
 	}
 	pthread_mutex_unlock(&t->lock);
 }
@@ -172,7 +173,7 @@ static int read_keys(const char *path, bool is_sealed, struct key_ids *ret,
 }
 
 /* Load the keys that the services said before this start. */
-static void load_before(struct key_revocations *t)
+static void load_saved_keys(struct key_revocations *t)
 {
 	struct key_ids keys = { .n = 0 };
 	struct error err = ERROR_INIT;
@@ -213,7 +214,7 @@ static int load_own(struct key_revocations *t, struct error *err)
 
 /* Save the keys of all services, so that they count after a restart, even if no service answers
  * then. */
-static int save_told(struct key_revocations *t, struct error *err)
+static int save_service_keys(struct key_revocations *t, struct error *err)
 {
 	struct key_ids all = { .n = 0 };
 	AUTO_BUF text = BUF_INIT;
@@ -221,7 +222,7 @@ static int save_told(struct key_revocations *t, struct error *err)
 	int rc;
 
 	pthread_mutex_lock(&t->lock);
-	rc = merge_told(t, &all, err);
+	rc = merge_service_keys(t, &all, err);
 	pthread_mutex_unlock(&t->lock);
 	if (rc == 0 && all.n > TRUST_REVOKED_KEPT_MAX)
 		rc = error_set(err, E2BIG, "more than %u keys in all",
@@ -269,7 +270,7 @@ static int take_answer(struct key_revocations *t, struct trust_service *s,
 	if (rc < 0)
 		return error_wrap(err, -EPROTO, "the answer");
 	set_keys(t, &s->keys, &keys);
-	set_heard(t, s);
+	mark_service_heard(t, s);
 	pthread_mutex_lock(&t->lock);
 	is_damaged = t->stats.is_damaged;
 	pthread_mutex_unlock(&t->lock);
@@ -279,7 +280,7 @@ static int take_answer(struct key_revocations *t, struct trust_service *s,
 		return 0;
 	/* If the list cannot be saved, it counts now, but no ETag is kept, so that it is
 	 * requested again. */
-	rc = save_told(t, err);
+	rc = save_service_keys(t, err);
 	if (rc == 0)
 		keep_etag(s, &a->head);
 	return rc;
@@ -425,7 +426,7 @@ int key_revocations_open(const struct key_revocations_config *cfg,
 	(void)pthread_mutex_init(&t->lock, NULL);
 	rc = copy_config(t, cfg, err);
 	if (rc == 0)
-		load_before(t);
+		load_saved_keys(t);
 	if (rc == 0)
 		rc = load_own(t, err);
 	if (rc == 0 && t->n_services > 0)
