@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/fs.h"
@@ -23,6 +25,10 @@
 /* The output file is this much larger than the limit: more than a program writes at once, so that
  * output that is too long gets past the limit and can be detected by its length. */
 #define OUTPUT_SLACK (1u << 20)
+#define STATUS_CANNOT_RUN 126 /* as shells have it */
+#define STATUS_NOT_FOUND 127
+#define TIED_END_MS \
+	10000 /* a tied program that was told to end is killed then */
 
 static int set_attributes(posix_spawnattr_t *a)
 {
@@ -131,6 +137,93 @@ int child_start(char *const argv[], int out, int errors, pid_t *ret,
 {
 	return child_start_with(argv, -1, out, errors, ret, err);
 }
+
+/* ------------------------------------------------------------------- tied programs --- */
+
+static void become_program(char *const argv[], int out, int errors,
+			   pid_t parent)
+{
+	int in = open("/dev/null", O_RDONLY | O_CLOEXEC), code;
+	sigset_t none;
+
+	/* Where the parent is killed, too. */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || in < 0 || dup2(in, STDIN_FILENO) < 0 ||
+	    dup2(out, STDOUT_FILENO) < 0 || dup2(errors, STDERR_FILENO) < 0)
+		_exit(STATUS_CANNOT_RUN);
+	(void)signal(SIGPIPE, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)execvp(argv[0], argv);
+	code = errno;
+	(void)dprintf(STDERR_FILENO, "run %s: %s%s\n", argv[0], strerror(code),
+		      code == ENOENT ? ": install it, or mend PATH" : "");
+	_exit(code == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_RUN);
+}
+
+/* Pass on signals that the group got before the program was in it. */
+static void pass_pending_signals(pid_t pid)
+{
+	sigset_t pending;
+
+	(void)sigpending(&pending);
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigismember(&pending, sig) == 1)
+			(void)kill(pid, sig);
+}
+
+/* This process leads the group until the program has ended, so that no other group gets the
+ * number. */
+static void tie_main(char *const argv[], int out, int errors, pid_t parent)
+{
+	struct pollfd p[] = { { .events = POLLIN }, { .events = POLLIN } };
+	int status = 0;
+	sigset_t all;
+	pid_t own = getpid(), pid;
+
+	(void)setpgid(0, 0);
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_BLOCK, &all, NULL);
+	p[0].fd = (int)syscall(SYS_pidfd_open, parent, 0);
+	if (p[0].fd < 0 || getppid() != parent)
+		_exit(STATUS_CANNOT_RUN);
+	pid = fork();
+	if (pid == 0)
+		become_program(argv, out, errors, own);
+	if (pid < 0)
+		_exit(STATUS_CANNOT_RUN);
+	pass_pending_signals(pid);
+	p[1].fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	/* Without a deadline: the program may run as long as the parent. */
+	while (p[1].fd >= 0 && poll(p, ARRAY_SIZE(p), -1) < 0)
+		;
+	if (p[0].revents || p[1].fd < 0) {
+		(void)kill(0, SIGTERM);
+		(void)poll(&p[1], 1, TIED_END_MS);
+		(void)kill(0, SIGKILL);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	_exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+				  : WEXITSTATUS(status));
+}
+
+int child_start_tied(char *const argv[], int out, int errors, pid_t *ret,
+		     struct error *err)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid < 0)
+		return error_errno(err, errno, "fork");
+	if (pid == 0)
+		tie_main(argv, out, errors, parent);
+	/* The child does so, too: no signal to the group may come before there is one. */
+	(void)setpgid(pid, pid);
+	*ret = pid;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ what is printed --- */
 
 /* Append what the pipe holds now. */
 static void drain_pipe(int fd, struct buf *ret)

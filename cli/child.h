@@ -21,6 +21,18 @@ int child_start_with(char *const argv[], int in, int out, int errors,
 		     pid_t *ret, struct error *err) MUST_CHECK;
 
 /*
+ * Start `argv` as child_start() does, and have it end when this process does, by whatever
+ * signal: its process group then gets SIGTERM, and SIGKILL when the program has ended, or
+ * after 10 s.
+ *
+ * `*ret` leads the group: a process of ours, the program's parent, which ends when the program
+ * does, with its exit status, or 128 + N when signal N ended it.  127 or 126: the program
+ * cannot be run, and `errors` has got why.  Not for a process with threads.
+ */
+int child_start_tied(char *const argv[], int out, int errors, pid_t *ret,
+		     struct error *err) MUST_CHECK;
+
+/*
  * Run `argv` (looked for in PATH, no input) and append what it prints on
  * stdout and stderr to `ret`; what is over its limit is dropped.  Blocks until
  * the program has ended, at most `timeout_ms`, then kills its process group.

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -189,6 +190,54 @@ static int find_job_program(const char *self, struct job_program *o,
 	return rc < 0 ? rc : o->program ? 0 : error_nomem(err);
 }
 
+static int write_file(const char *dir, const char *name, const struct buf *text,
+		      struct error *err)
+{
+	AUTO_FREE char *path = fs_join(dir, name);
+
+	return path ? fs_replace_file(path, text->len ? text->data : "",
+				      text->len, 0600, err)
+		    : error_nomem(err);
+}
+
+/* Name the container, for whoever finds its folder: its id, and where ctr looks for it. */
+static int write_id(const struct job_container *c, struct error *err)
+{
+	const char *address = getenv("CONTAINERD_ADDRESS");
+	const char *namespace = getenv("CONTAINERD_NAMESPACE");
+	AUTO_BUF text = BUF_INIT;
+	int rc = buf_printf(&text, "%s\n%s\n%s\n", c->id,
+			    address ? address : "", namespace ? namespace : "");
+
+	return rc < 0 ? error_nomem(err) : write_file(c->dir, "id", &text, err);
+}
+
+/* Remove what containerd knows of the container whose folder is `dir`. */
+static void remove_left_container(const char *dir)
+{
+	AUTO_FREE char *path = fs_join(dir, "id");
+	AUTO_BUF text = BUF_INIT;
+	char *at, *id, *address, *namespace;
+
+	if (!path || fs_read_file(path, PATH_MAX, &text, NULL) < 0 || !text.len)
+		return;
+	at = text.data;
+	id = strsep(&at, "\n");
+	address = strsep(&at, "\n");
+	namespace = strsep(&at, "\n");
+	if (!namespace)
+		return;
+
+	const struct ctr_target ctr = { .address = *address ? address : NULL,
+					.namespace =
+						*namespace ? namespace : NULL };
+	const char *const task[] = { "tasks", "rm", "--force", id, NULL };
+	const char *const all[] = { "containers", "rm", id, NULL };
+
+	(void)!ctr_run(&ctr, task, -1, CTR_TIMEOUT_MS, NULL, NULL);
+	(void)!ctr_run(&ctr, all, -1, CTR_TIMEOUT_MS, NULL, NULL);
+}
+
 /* Remove folders of killed jobs, as they hold the program's variables.  Running jobs hold a lock
  * on their folder. */
 static void remove_left_folders(void)
@@ -201,8 +250,10 @@ static void remove_left_folders(void)
 		int fd = open(all.gl_pathv[i],
 			      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+			remove_left_container(all.gl_pathv[i]);
 			(void)!fs_remove_tree(all.gl_pathv[i], NULL);
+		}
 		fd_close(fd);
 	}
 	globfree(&all);
@@ -255,16 +306,6 @@ static int make_folders(struct job_container *c, struct error *err)
 		rc = path ? fs_mkdir(path, 0755, err) : error_nomem(err);
 	}
 	return rc;
-}
-
-static int write_file(const char *dir, const char *name, const struct buf *text,
-		      struct error *err)
-{
-	AUTO_FREE char *path = fs_join(dir, name);
-
-	return path ? fs_replace_file(path, text->len ? text->data : "",
-				      text->len, 0600, err)
-		    : error_nomem(err);
 }
 
 /* -------------------------------------------------------------------- environment --- */
@@ -343,7 +384,8 @@ static void start_socket(struct job_container *c)
 	job_words_add(&w, "socket");
 	job_words_add(&w, "--store=%s", c->file->environment.store);
 	job_words_add(&w, "%s", dir);
-	if (w.is_short || child_start(w.v, null, null, &c->socket, NULL) < 0)
+	if (w.is_short ||
+	    child_start_tied(w.v, null, null, &c->socket, NULL) < 0)
 		c->socket = 0;
 	job_words_fini(&w);
 	while (c->socket && access(pod, F_OK) < 0 && clock_now_ms() < until) {
@@ -600,7 +642,9 @@ int job_container_open(struct job_container *c, bool is_lazy,
 	if (rc == 0)
 		make_words(c, &own, is_lazy, script.data, command);
 	job_program_fini(&own);
-	return rc < 0 ? rc : c->words.is_short ? error_nomem(err) : 0;
+	if (rc == 0)
+		rc = c->words.is_short ? error_nomem(err) : write_id(c, err);
+	return rc;
 }
 
 void job_container_words(struct job_container *c, bool is_lazy,

@@ -64,7 +64,7 @@ static int start_step(struct job_part *p, struct error *err)
 	p->said = p->is_open ? -1 : memfd_create("job", MFD_CLOEXEC);
 	if (p->said >= 0)
 		out = p->said;
-	rc = child_start(w->v, out, out, &p->pid, err);
+	rc = child_start_tied(w->v, out, out, &p->pid, err);
 	if (rc == 0) {
 		p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
 		if (p->pidfd >= 0) {

@@ -282,6 +282,35 @@ no_mount() {
 	no_mounts
 }
 
+# Processes that a job has begun, and what those have, by their variable.
+nothing_is_begun() { ! grep -qzsx "KILLED_JOB=$T" /proc/[0-9]*/environ; }
+
+@test "what a job has begun ends when it is killed" {
+	mkdir bin
+	mkfifo said
+	exec 5<>said
+	printf '#!/bin/sh\n[ "$1" != --version ] || exec %s "$@"\n%s\n' "$(command -v bootseer-ckpt)" \
+		"echo mounts >$T/said; exec tail -f /dev/null" >bin/bootseer-ckpt
+	printf '#!/bin/sh\ncase "$*" in *pull*) echo pulls >%s; tail -f /dev/null ;; %s\n' "$T/said" \
+		'*) echo ctr v2.0.0 ;; esac' >bin/ctr
+	chmod +x bin/*
+	for part in 'environment' 'image'; do
+		if [ "$part" = image ]; then
+			printf '[image]\nreference = "example.com/a:1"\n'
+		else
+			printf '[environment]\nstore = "file://%s/env"\ntargets = ["%s/site"]\n' "$T" "$T"
+			printf 'command = "echo sets up >%s; tail -f /dev/null"\n' "$T/said"
+		fi | ckpt_job >a.toml
+		KILLED_JOB=$T PATH=$T/bin:$PATH "$bootseer" job run a.toml -- true 3>&- 5>&- &
+		pid=$! pids+=($!)
+		read -r -t 300 line <&5
+		read -r -t 300 line <&5
+		kill -KILL "$pid"
+		wait_for nothing_is_begun
+		no_mounts
+	done
+}
+
 @test "a hangup that nohup ignores ends neither what is begun nor the program" {
 	mkfifo said go
 	# Both ways, so that no open waits for a program that has ended.
@@ -661,18 +690,21 @@ no_task_runs() { ! ctr tasks ls | grep -q RUNNING; }
 	expect_end 143
 	[ ! -e env/began ]
 	# Nobody can pass a signal on any more.
-	host_job >a.toml
-	begin_job /bin/sh -c 'echo ready; read -r x'
+	sed -i "s|^command = .*|command = 'echo v >/opt/site/v'|" a.toml
+	KILLED_JOB=$T begin_job /bin/sh -c 'echo ready; read -r x'
 	expect_said ready
 	folder=$(find "/proc/$pid/fd" -lname '/run/bootseer-job.*' -printf '%l\n' -quit)
-	[ -d "$folder" ]
+	[ -S "${folder%/in/*}/env-socket/pod/env.sock" ]
 	kill -KILL "$pid"
 	wait_for no_task_runs
-	ctr containers rm $(ctr containers ls -q)
-	# The next job takes its folder away, too.
+	wait_for nothing_is_begun
+	[ ! -e "${folder%/in/*}/env-socket/pod/env.sock" ]
+	# The next job takes away its folder, and what containerd knows of it.
 	host_job >a.toml
 	run -0 --separate-stderr job a.toml -- true
 	[ ! -e "$folder" ]
+	no_containers() { [ -z "$(ctr containers ls -q)" ]; }
+	wait_for no_containers # a job of another test may have found the folder first
 }
 
 # Containerd ends, and its client with it; the container has said a line before.

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 TestSuite(child, .timeout = 120);
@@ -113,4 +114,82 @@ Test(child, has_variables_of_its_own)
 	cr_expect_str_eq(out.data, "2 1 ours\n");
 	cr_expect_str_eq(getenv("CHILD_B"), "ours");
 	cr_expect_null(getenv("CHILD_A"));
+}
+
+/* ------------------------------------------------------------------- tied programs --- */
+
+static int tied_status(char *const argv[], struct buf *ret)
+{
+	struct error err = ERROR_INIT;
+	int fd = memfd_create("said", 0), status = 0;
+	pid_t pid;
+
+	cr_assert(fd >= 0);
+	cr_assert_eq(child_start_tied(argv, fd, fd, &pid, &err), 0, "%s",
+		     err.msg);
+	cr_expect_eq(getpgid(pid), pid);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	buf_reset(ret);
+	cr_assert_eq(buf_reserve(ret, 4096), 0);
+	ret->len = (size_t)pread(fd, ret->data, 4096, 0);
+	ret->data[ret->len] = '\0';
+	close(fd);
+	cr_assert(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+Test(child, that_is_tied_ends_as_its_program)
+{
+	char *none[] = { (char[]){ "no-such-program-here" }, NULL };
+	AUTO_BUF said = BUF_INIT;
+
+	sh[2] = (char[]){ "echo one; echo two >&2; exit 3" };
+	cr_expect_eq(tied_status(sh, &said), 3);
+	cr_expect_str_eq(said.data, "one\ntwo\n");
+	sh[2] = (char[]){ "kill -9 $$" };
+	cr_expect_eq(tied_status(sh, &said), 128 + 9);
+	cr_expect_eq(tied_status(none, &said), 127);
+	cr_expect_str_eq(said.data,
+			 "run no-such-program-here: No such file or directory: "
+			 "install it, or mend PATH\n");
+}
+
+/* What `fd` still gives until nobody has its other end open. */
+static void read_to_end(int fd, char *ret, size_t size)
+{
+	size_t len = 0;
+	ssize_t n;
+
+	while ((n = read(fd, ret + len, size - 1 - len)) > 0)
+		len += (size_t)n;
+	ret[len] = '\0';
+}
+
+Test(child, that_is_tied_ends_with_its_children_when_we_are_killed)
+{
+	char first[8] = "", rest[64];
+	int ends[2];
+	pid_t killed;
+
+	cr_assert_eq(pipe(ends), 0);
+	killed = fork();
+	if (killed == 0) {
+		pid_t pid;
+
+		(void)close(ends[0]);
+		sh[2] = (char[]){ "tail -f /dev/null & trap 'echo told; exit' "
+				  "TERM; echo ready; wait" };
+		if (child_start_tied(sh, ends[1], ends[1], &pid, NULL) < 0)
+			_exit(1);
+		for (;;)
+			(void)pause();
+	}
+	cr_assert(killed > 0);
+	(void)close(ends[1]);
+	cr_assert_eq(read(ends[0], first, sizeof(first)), 6);
+	cr_expect_eq(kill(killed, SIGKILL), 0);
+	cr_assert_eq(waitpid(killed, NULL, 0), killed);
+	read_to_end(ends[0], rest, sizeof(rest));
+	cr_expect_str_eq(rest, "told\n");
+	(void)close(ends[0]);
 }
