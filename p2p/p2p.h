@@ -194,7 +194,8 @@ struct p2p_stats {
 	uint64_t images_refused; /* of them, that no right was given for */
 	uint64_t rack_bytes_total, zone_bytes_total, remote_bytes_total;
 	uint64_t origin_bytes_total, served_bytes_total, rdma_bytes_total;
-	uint64_t twice_bytes_total, wrong_total, strikes_total, stalls_total;
+	uint64_t twice_bytes_total, dropped_bytes_total;
+	uint64_t wrong_total, strikes_total, stalls_total;
 	uint64_t hedges_total, hedges_won_total, refused_total, denied_total;
 	/* Links that did not come about: nobody answers, a certificate or name is
 	 * not believed, another p2p-security, this node's name, the rest. */

@@ -10,6 +10,7 @@
 #	way_NAME NODE			start the job there, in the foreground
 #	send_events NODE JOB BEGUN	tell the profiler what the node's log says
 #	note_times JOB			"NODE STAGE SECONDS" by the profiler, in $W/times
+#	each_received N			"NODE KIND BYTES" that came to N nodes so far
 #	cpu_begin, own_cpu		processor seconds of the benchmark's own programs
 #
 # The program says its stages, and so does what runs before it where BootSeer does not.
@@ -310,4 +311,32 @@ note_times() { # JOB
 		die "$1: the profiler has no such start"
 	stages_of_csv <"$W/start.csv" >"$W/times" ||
 		die "$1: a node did not set up its environment, or read its checkpoint"
+}
+
+# --- what came ----------------------------------------------------------------------------
+
+# Blocks are those of images and environments.  A frame of TCP has 66 bytes of headers here, and an
+# acknowledgement of what a node sends nothing else.
+received() { # NODE
+	local at=$W/nodes/$1 socket=$W/nodes/$1/bsd/run/bootseerd.sock
+
+	ip -n "$(swarm_ns "$1")" -s -j link show net |
+		jq -r '.[0].stats64.rx | "all \(.bytes)", "headers_of_frames \(.packets * 66)"'
+	[[ ! -S $socket ]] || curl -fsS -m 60 --unix-socket "$socket" http://node/metrics |
+		awk '/^bootseer_node_p2p_(rack|zone|remote)_bytes_total/ { nodes += $2 }
+			/^bootseer_node_p2p_origin_bytes_total/ { print "blocks_from_stores", $2 }
+			/^bootseer_node_p2p_dropped_bytes_total/ { print "blocks_not_wanted", $2 }
+			END { print "blocks_from_nodes", nodes }'
+	! mountpoint -q "$at/ckpt" || "$(program bootseer)" ckpt status "$at/ckpt" | jq -r '.[] |
+		(.group // {bytes_fetched, bytes_received: 0}) |
+		"checkpoint_from_the_store \(.bytes_fetched)",
+		"checkpoint_from_nodes \(.bytes_received)"'
+}
+
+each_received() { # N
+	local i
+
+	for ((i = 0; i < $1; i++)); do
+		received "$i" | sed "s/^/$i /"
+	done
 }

@@ -50,6 +50,7 @@ static void get_stats(void *arg)
 	ret->origin_bytes_total = p->origin_bytes;
 	ret->served_bytes_total = n.sent_bytes_total;
 	ret->rdma_bytes_total = n.rdma_bytes_total;
+	ret->dropped_bytes_total = n.dropped_bytes_total;
 	ret->refused_total = p->refused;
 	ret->denied_total = p->denied;
 	ret->leases_total = p->leases;

@@ -248,6 +248,9 @@ static const struct counter_spec table[] = {
 	  "Those of all these that moved by RDMA." },
 	{ "p2p_twice_bytes_total", COUNTER_TOTAL, AT(p2p.twice_bytes_total),
 	  "Bytes that came though they were here already." },
+	{ "p2p_dropped_bytes_total", COUNTER_TOTAL, AT(p2p.dropped_bytes_total),
+	  "Bytes of blocks that were on their way when they were not wanted "
+	  "any more." },
 	{ "p2p_wrong_total", COUNTER_TOTAL, AT(p2p.wrong_total),
 	  "Blocks of other nodes that were not what they should be." },
 	{ "p2p_strikes_total", COUNTER_TOTAL, AT(p2p.strikes_total),
