@@ -60,7 +60,7 @@ static const char *lazy_puller(void)
 /* A shell command that repeats `ctr`'s pull while the registry's errors are temporary.  It stops
  * at once for an image that containerd already has, or if the registry refuses. */
 #define PULL_AGAIN \
-	"ref=$1; shift; for s in 0 1 2 4 8 16; do sleep $s; " /* deadline poll */ \
+	"ref=$1; shift; for s in 0 1 2 4 8 16 30; do sleep $s; " /* deadline poll */ \
 	"said=$(\"$@\" 2>&1) && exit; " \
 	"case $said in *'failed to do request'*|*timeout*|*'reset by peer'*|" \
 	"*' 50'[0-9]*|*' 429'*) ;; *) break ;; esac; " \
