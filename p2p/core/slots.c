@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Upload slots.  Each priority has a list of peers that wait, who take turns by
- * bytes (deficit round robin, Shreedhar and Varghese, 1995), so that one
- * that asks for large pieces gets no more than one that asks for small ones.
+ * Upload slots. For each priority, the peers that wait take turns by bytes (deficit round robin,
+ * Shreedhar and Varghese, 1995), so a peer that asks for large pieces gets no more bytes than a
+ * peer that asks for small ones.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,37 +10,42 @@
 #include "p2p/core/slots.h"
 
 #define PRIORITIES 3         /* enum source_priority */
-#define QUANTUM (256 * 1024) /* bytes of a turn */
+#define QUANTUM (256 * 1024) /* bytes a waiting peer may send in its turn */
 #define COLD_SHARE 4
-#define SAMPLE_MAX 4                  /* times the usual */
-#define SLOT_MAX_NS INT64_C(30000000) /* or a part of what is usual */
+/* A sample counts as this many times the usual at most. */
+#define SAMPLE_MAX 4
+#define SLOT_MAX_NS INT64_C(30000000) /* longest retry time; see slot_in() */
 #define SLOT_PART 16
 #define TOOK_MAX_NS INT64_C(10000000000)
 #define SLOW_TIMES 2
 #define LATE_PART 16
 #define LATE_MIN_NS \
-	INT64_C(2000000000) /* held that long at least: it is late */
-/* A late transfer costs a descriptor.  A peer has six of bulk at most, so that more than a
- * dozen peers are needed to fill this. */
+	INT64_C(2000000000) /* a transfer gives up its slot only after at
+	                     * least this time */
+/* A transfer that is overdue goes on without a slot, but keeps its file descriptor. A peer has
+ * at most six bulk transfers, so it takes more than a dozen peers to fill this number. */
 #define LATE_MOST 80u
-#define USUAL_WEIGHT 8 /* of what was known, against one new: 7 to 1 */
+/* The old average counts 7 times, the new sample once. */
+#define USUAL_WEIGHT 8
 
-/* Subject of the transfer that has a slot. */
+/* A transfer that is being sent. */
 struct slot_sending {
 	uint64_t what;
 	unsigned int peer;
 	int64_t begun;
 	bool is_demand, is_cold;
-	bool is_late; /* it has no slot any more; its peer gets none of its kind
-	               * meanwhile */
+	/* The transfer goes on without a slot; its peer gets no other transfer of this kind
+	 * until it has ended. */
+	bool is_late;
 };
 
 struct slot_waiter {
 	struct slot_request request;
-	struct slot_waiter *next; /* of the same peer, later; or unused */
+	/* Next request of the same peer, or next unused entry. */
+	struct slot_waiter *next;
 };
 
-/* A peer that waits; in a ring of those. */
+/* A peer with waiting requests; the peers of a class form a ring. */
 struct line {
 	unsigned int peer;
 	unsigned int n;
@@ -50,7 +55,8 @@ struct line {
 
 struct slot_class {
 	unsigned int waiting;
-	struct line *lines; /* those with n > 0, in their order of turn */
+	/* Peers with waiting requests, in the order of their turns. */
+	struct line *lines;
 	unsigned int n_lines, at;
 };
 
@@ -58,16 +64,19 @@ struct slots {
 	struct slots_config cfg;
 	struct slot_waiter *waiters, *unused;
 	unsigned int demand_busy, bulk_busy;
-	unsigned int n_late; /* of both; LATE_MOST at most */
-	/* Answers that are being sent, and those that are late. */
+	/* Transfers without a slot, demand and bulk; at most LATE_MOST. */
+	unsigned int n_late;
+	/* Transfers that have a slot, and those that lost it by being late. */
 	struct slot_sending sending[2 * SLOTS_MAX + LATE_MOST];
-	int64_t hot_asked; /* when it was last; 0: never */
-	int64_t usual_ns;  /* of an answer; the configured one till one ended */
+	/* Time of the last request for a hot piece; 0: there was none. */
+	int64_t hot_asked;
+	/* Usual time of a transfer; the configured time until one has ended. */
+	int64_t usual_ns;
 	bool is_learnt;
 	struct slot_class kinds[PRIORITIES];
 };
 
-/* With those that are late. */
+/* Transfers being sent, including those that lost their slot by being late. */
 static unsigned int n_sending(const struct slots *s)
 {
 	return s->bulk_busy + s->demand_busy + s->n_late;
@@ -82,8 +91,8 @@ static unsigned int n_cold(const struct slots *s)
 	return n;
 }
 
-/* While others ask for what is hot, what is cold has few slots: all that are sent
- * share one uplink. */
+/* While peers ask for hot pieces, cold transfers get few slots, because all transfers share one
+ * uplink. */
 static unsigned int cold_most(const struct slots *s, int64_t now)
 {
 	if (s->hot_asked && now - s->hot_asked < 2 * s->usual_ns)
@@ -91,8 +100,8 @@ static unsigned int cold_most(const struct slots *s, int64_t now)
 	return s->cfg.bulk;
 }
 
-/* For the same reason not all slots are for what is hot: each piece would come
- * later to who passes it on, and the last ones late to all. */
+/* Hot transfers may not use all slots: with many at once over one uplink, each piece would
+ * reach its peer later, and so would all nodes that get the piece from that peer. */
 static unsigned int hot_most(const struct slots *s)
 {
 	return s->cfg.bulk - s->cfg.bulk / COLD_SHARE;
@@ -167,7 +176,7 @@ static struct line *line_of(struct slot_class *k, unsigned int peer)
 	return NULL;
 }
 
-/* The one whose turn it is stays `at`; who comes waits behind all others. */
+/* The peer whose turn it is stays at index `at`; a new peer waits behind all others. */
 static struct line *line_add(struct slot_class *k, unsigned int peer)
 {
 	struct line *l = &k->lines[k->at];
@@ -190,7 +199,8 @@ static void line_remove(struct slot_class *k, struct line *l)
 		k->at = 0;
 }
 
-/* A peer that takes far longer than is usual will not pass the piece on soon. */
+/* A peer that takes much longer than usual cannot pass the piece on soon, so its copy is not
+ * counted. */
 static bool is_slow(const struct slots *s, const struct slot_sending *a,
 		    int64_t now)
 {
@@ -206,7 +216,7 @@ static bool has_late(const struct slots *s, unsigned int peer, bool is_demand)
 	return false;
 }
 
-/* A peer that reads slowly, or not at all, holds no slot that others wait for. */
+/* A peer that reads slowly, or not at all, must not hold a slot that others wait for. */
 static bool is_overdue(const struct slots *s, const struct slot_sending *a,
 		       bool is_demand, int64_t now)
 {
@@ -218,7 +228,7 @@ static bool is_overdue(const struct slots *s, const struct slot_sending *a,
 	       now - a->begun >= most;
 }
 
-/* A transfer that is late goes on without a slot. */
+/* Take the slot from transfers that are overdue; they go on without one. */
 static void let_late_go(struct slots *s, bool is_demand, int64_t now)
 {
 	for (unsigned int i = 0; i < n_sending(s); i++) {
@@ -263,7 +273,7 @@ static struct slot_sending *sending_of(struct slots *s,
 	return a;
 }
 
-/* A sample that was very slow is cut, so that it counts as one among many. */
+/* Cut a very slow sample, so that a single one cannot change the average much. */
 static void usual_learn(struct slots *s, int64_t took)
 {
 	if (took > TOOK_MAX_NS)
@@ -289,7 +299,7 @@ static int64_t retry_in(const struct slots *s, int64_t ns)
 	return ns > s->cfg.retry_max_ns ? s->cfg.retry_max_ns : ns;
 }
 
-/* Until the first of those who get it now should have it. */
+/* Time until the first peer that is being sent the piece should have it. */
 static int64_t copy_in(const struct slots *s, uint64_t what, int64_t now)
 {
 	int64_t in = s->usual_ns;
@@ -301,14 +311,14 @@ static int64_t copy_in(const struct slots *s, uint64_t what, int64_t now)
 		    left < in)
 			in = left;
 	}
-	/* A late transfer is asked after now and then, and not at each chance. */
+	/* While that transfer is late, have the peer retry now and then, not all the time. */
 	if (in < s->usual_ns / LATE_PART)
 		in = s->usual_ns / LATE_PART;
 	return retry_in(s, in);
 }
 
-/* Until a slot should be free, for one of those that wait.  Soon again, since it is
- * whoever asks then that gets it, and who waits long would never. */
+/* Time until a slot should be free. Kept short: a free slot goes to whoever asks first, so a
+ * peer that waited long would never get one. */
 static int64_t slot_in(const struct slots *s, const struct slot_class *k)
 {
 	int64_t in = s->usual_ns / s->cfg.bulk * (int64_t)(1 + k->waiting);
@@ -353,7 +363,7 @@ int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
 	return 0;
 }
 
-/* Take `w`, which comes after `before` (NULL: it is first), out of its line. */
+/* Take `w` out of its peer's list. `before` is the entry before it; NULL: `w` is the first. */
 static void waiter_remove(struct slots *s, struct slot_class *k, struct line *l,
 			  struct slot_waiter *before, struct slot_waiter *w)
 {

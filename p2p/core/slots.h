@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Upload slots: whom this node serves, over all images.  Pure, as swarm.h is.
+ * Upload slots: which peers this node sends to, over all images. Pure code, as in swarm.h.
  */
 #ifndef BOOTSEER_P2P_CORE_SLOTS_H
 #define BOOTSEER_P2P_CORE_SLOTS_H
@@ -8,28 +8,28 @@
 #include "blockstore/blockstore.h"
 
 /*
- * Whom this node serves, over all images: so many answers at once, the rest is
- * told to come again, so that no queue hides behind a connection.  Demand has
- * slots of its own; of the rest what is hot goes first and has three quarters at
- * most, and while it is asked for what is cold has a quarter; requesters take turns.
- * An answer that takes far longer than others gives its slot to who waits, and whoever
- * it goes to gets nothing more of its kind, demand or bulk, until he has taken it.
+ * A node sends a limited number of answers at once, over all images. Other requests are refused
+ * with a time to retry, so that no queue hides in a connection. Demand has slots of its own. In
+ * the other slots, hot pieces go first but have three quarters at most; while hot pieces are asked
+ * for, cold ones have a quarter. Peers take turns. An answer that takes far longer than others
+ * loses its slot to waiting requests; its peer then gets nothing more of that kind (demand or
+ * bulk) until the answer is taken.
  */
 struct slots_config {
 	unsigned int bulk, demand; /* answers at once: 8 and 4 */
 	unsigned int queued;       /* requests of one peer that may wait */
 	unsigned int
 		waiting; /* requests of all peers that may wait, by priority */
-	/* Answers with the same piece at once, where nobody waits: 2.  Who asks
-	 * then gets it later from those who get it now, and the piece spreads
-	 * as fast as there are more who have it, not as one uplink allows.  With
-	 * 1 an uplink idles between two who ask for the only piece it has. */
+	/* Copies of one piece sent at once: 2. Further requests for the piece are refused, and
+	 * their senders get it later from the peers that get it now; so a piece spreads as fast
+	 * as its holders grow in number, not as fast as one uplink sends. With 1, an uplink
+	 * idles between two peers that ask for the only piece it has. */
 	unsigned int copies;
-	/* Time that an answer is thought to take before one was given; and the least and the
-	 * most that refused peers are told to wait. */
+	/* Expected time of an answer, until one has been measured; then the shortest and the
+	 * longest time after which a refused peer is told to retry. */
 	int64_t usual_ns, retry_min_ns, retry_max_ns;
 };
-#define SLOTS_MAX 64u /* of one kind */
+#define SLOTS_MAX 64u /* slots of a kind (demand or bulk) */
 #define SLOTS_WAITING_MAX 4096u
 struct slots;
 int slots_new(const struct slots_config *cfg, struct slots **ret,
@@ -38,25 +38,26 @@ void slots_free(struct slots *s);
 DEFINE_AUTO(slots)
 
 struct slot_request {
-	unsigned int peer; /* any number of the host's */
-	uint64_t tag;      /* the host's */
-	uint64_t what;     /* the same for the same piece */
+	unsigned int peer; /* number that the host gave the peer */
+	uint64_t tag;      /* number by which the host finds the request */
+	uint64_t what;     /* key of the piece: equal for equal pieces */
 	uint32_t bytes;
 	enum source_priority priority;
 };
-/* 0: it waits, slots_next() will give it.  Else refuse it, with `*ret_retry_ns`:
- * -EBUSY: no room; -EALREADY: the piece goes to others, who will have it then. */
+/* Queue a request. 0: it waits until slots_next() returns it. Otherwise the peer must be
+ * refused and told to retry in `*ret_retry_ns`: -EBUSY: no room; -EALREADY: enough peers are
+ * being sent this piece, and will soon pass it on. */
 int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
 	      int64_t *ret_retry_ns) MUST_CHECK;
-/* The next to be served now; false: none, or no slot is free.  Each is ended by
- * slots_done(). */
+/* Get the next request to serve now; false: none waits, or no slot is free. End each request
+ * with slots_done() or slots_failed(). */
 bool slots_next(struct slots *s, int64_t now, struct slot_request *ret);
 void slots_done(struct slots *s, const struct slot_request *r, int64_t now);
-/* The same, but it was not taken: its time says nothing. */
+/* Like slots_done() for an answer that the peer did not take; its time is not learnt from. */
 void slots_failed(struct slots *s, const struct slot_request *r);
-/* Time that an answer takes, smoothed. */
+/* Average time of an answer, smoothed. */
 int64_t slots_usual_ns(const struct slots *s);
-/* Forget what waits of a peer, or one request of it. */
+/* Forget the waiting requests of a peer, or one of them. */
 void slots_drop_peer(struct slots *s, unsigned int peer);
 void slots_drop(struct slots *s, unsigned int peer, uint64_t tag);
 

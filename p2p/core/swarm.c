@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Life of a swarm, and the round in which everything is decided. */
+/* Creation and end of a swarm, and the round that decides which pieces to ask for. */
 #include <errno.h>
 
 #include "p2p/core/swarm_parts_priv.h"
 
 /* Until the hot set is complete, cold pieces have 1 / COLD_PART of what may be under way. */
 #define COLD_PART 4
-#define TICK_SHIFT 17 /* 131 us; 32 bits of them are six days */
-/* Half of those: then they are counted from later on ... */
+#define TICK_SHIFT 17 /* a tick is 131 us; 32 bits of ticks last six days */
+/* Half of the ticks that fit: past this, the origin of ticks is moved forward ... */
 #define TICKS_MOST ((int64_t)UINT32_MAX / 2)
 #define TICKS_KEPT \
-	((int64_t)1 << 21) /* ... with what was in the last minutes */
+	((int64_t)1 << 21) /* ... so that the last minutes still have a tick */
 
 const struct swarm_limits swarm_limits_default = {
 	.window = 0,
@@ -176,9 +176,9 @@ static void pump_demand(struct swarm *s, int64_t now)
 
 		if (p->flight || !p->holders)
 			continue;
-		/* Credit is for bulk: whoever is not busy is asked; who is
-		 * silent with one piece now and then, when nobody else can be:
-		 * a reader may be all that ever asks him again. */
+		/* A peer's credit bounds bulk only, so demand may ask any peer that is not
+		 * busy. A silent peer is tried with one piece at a time, when no other peer can
+		 * be asked: a reader may be the only one that still asks it. */
 		for (unsigned int j = 0; j < SWARM_PEERS_MAX; j++)
 			if (p->holders >> j & 1 &&
 			    s->peers[j].busy_until <= now &&
@@ -214,8 +214,8 @@ static void pump_bulk(struct swarm *s, uint32_t (*choose)(struct swarm *s),
 	}
 }
 
-/* All others wait for what is hot and read from the origin: who reads it has half of
- * his link at least for that. */
+/* Reads of the origin take up to half of the wanted bytes, because other nodes wait for the hot
+ * pieces that this node reads. */
 static uint64_t wanted_hot(const struct swarm *s, uint64_t wanted)
 {
 	if (s->origin_flying > wanted / 2)
@@ -233,8 +233,8 @@ void swarm_pump(struct swarm *s, int64_t now)
 
 		choose_ready(s, now);
 		pump_bulk(s, choose_hot, wanted_hot(s, wanted), now);
-		/* Hot pieces that cannot be had just now come in a moment: the rest leaves
-		 * them room. */
+		/* Hot pieces that cannot be asked for right now will be available in a moment;
+		 * cold pieces leave room for them. */
 		if (s->hot.here < s->hot.total)
 			wanted /= COLD_PART;
 		pump_bulk(s, choose_cold, wanted, now);
@@ -274,7 +274,7 @@ int64_t swarm_tick(struct swarm *s, int64_t now)
 	return INT64_MAX;
 }
 
-/* ------------------------------------------------------------- what is told --- */
+/* ------------------------------------------------------------- what callers may look up --- */
 
 bool swarm_has(const struct swarm *s, uint32_t piece)
 {

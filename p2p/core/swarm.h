@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Decisions of one node about one image while many nodes want it: which piece it asks from
- * whom and when, what it may read from the origin, whom it leaves.
+ * Decisions of one node about one image while many nodes want it: which piece to ask from which
+ * peer and when, what to read from the origin, which peers to drop.
  *
- * Pure: no socket, clock, thread or file.  It is told what happened and calls back what is to
- * be done, so the same code runs in bootseerd and in a discrete-event simulator.  The same
- * events and seed give the same actions.
+ * Pure: no socket, clock, thread or file. The host reports events and the swarm calls back for
+ * actions, so the same code runs in bootseerd and in a discrete-event simulator. The same events
+ * and seed give the same actions.
  *
- * A piece is one stored block of the image; its number is the block's *place*: blocks in the
- * order of (pack, offset in it), each stored place once.  All nodes have the same block map,
- * so they agree on places without a word, also when their traces differ.  In which order
- * pieces are wanted is each node's own affair.
+ * A piece is one stored block of the image; its number is the block's *place*: blocks in the order
+ * of (pack, offset in it), each stored place once. All nodes have the same block map, so they
+ * agree on places without a message, also when their traces differ. Each node chooses the order of
+ * its own wants.
  *
  * Design and figures: docs/decisions/0009-peers.md.
  */
@@ -21,13 +21,15 @@
 
 #define SWARM_PEERS_MAX 64u /* neighbours in one swarm */
 #define SWARM_PIECES_MAX (1u << 24)
-#define SWARM_LEASE_MAX 64u /* pieces of one call for leases */
-#define SWARM_OTHERS_MAX 7u /* pieces of a request that would do as well */
+#define SWARM_LEASE_MAX 64u /* pieces in one call for leases, at most */
+/* Further pieces that a request may name besides its first. */
+#define SWARM_OTHERS_MAX 7u
 #define SWARM_DEMANDS_MAX 4096u
-#define SWARM_MEMBERS_MAX 1024u /* known without a tracker */
+/* Other nodes counted when there is no tracker. */
+#define SWARM_MEMBERS_MAX 1024u
 #define SWARM_NONE UINT32_MAX
 
-/* How far away somebody is: a cost, never a wall. */
+/* How far away a peer is. Distance raises a peer's cost; it never excludes the peer. */
 enum swarm_distance {
 	SWARM_SAME_RACK,
 	SWARM_SAME_ZONE,
@@ -40,39 +42,49 @@ struct swarm_range {
 };
 
 struct swarm_limits {
-	uint32_t window; /* pieces of the order in which the rarest is
-	                          * taken first; 0: 64 or 5 % of the hot set */
-	/* Stored bytes asked for and not here, at most; and how many pieces of
-	 * usual size bulk keeps under way, besides what the way itself holds. */
+	/* Length of the window of the hot order in which the rarest piece goes first; 0: 64
+	 * pieces or 5 % of the hot set. */
+	uint32_t window;
+	/* Most stored bytes that may be asked for and not here yet; and the number of
+	 * usual-sized pieces that bulk keeps in flight, besides what the network path itself
+	 * holds. */
 	uint64_t flying_max;
 	uint32_t flying_pieces;
-	uint64_t unpacked_max;       /* the same of bytes that they unpack to */
-	uint64_t peer_min, peer_max; /* the same from one peer: credit */
-	int64_t credit_ns; /* of a peer's rate that is its credit: 50 ms */
-	/* Stored bytes under way from the origin: so many milliseconds' worth
-	 * of what it brought, but within these. */
+	uint64_t unpacked_max; /* as flying_max, in unpacked bytes */
+	/* Bounds of the bytes in flight from one peer (its credit). */
+	uint64_t peer_min, peer_max;
+	int64_t credit_ns; /* a peer's credit is its rate times this: 50 ms */
+	/* Bytes in flight from the origin: this many nanoseconds of its measured rate, but at
+	 * least origin_min and at most origin_max. */
 	uint64_t origin_min, origin_max;
 	int64_t origin_ns;
-	int64_t lease_wait_ns; /* no answer of a tracker: own rules then */
-	/* Without tracker: who is next in turn waits so long for those before;
-	 * and so long nothing new may be heard, at least, before a piece of
-	 * another's turn is read. */
+	/* Without an answer of the tracker after this, nodes use their own rules. */
+	int64_t lease_wait_ns;
+	/* Without a tracker: the delay between the turns of two successive nodes; and how long
+	 * at least no new piece must have been announced before a node reads a piece out of
+	 * turn. */
 	int64_t stagger_ns, turn_ns;
-	int64_t promise_max_ns;      /* a peer's promise is believed so long */
-	int64_t hedge_min_ns;        /* demand asks a second peer not before */
-	int64_t stall_min_ns;        /* bulk is taken from a peer not before */
-	int64_t news_ns;             /* between news, at least */
+	/* A peer's promise is believed this long at most. */
+	int64_t promise_max_ns;
+	/* Earliest time for demand to ask a second peer. */
+	int64_t hedge_min_ns;
+	/* Earliest time to take a bulk request from a peer. */
+	int64_t stall_min_ns;
+	/* Shortest time between two news messages. */
+	int64_t news_ns;
 	unsigned int hedge_permille; /* extra bytes that hedging may cost */
 };
 /* The defaults of docs/decisions/0009-peers.md. */
 extern const struct swarm_limits swarm_limits_default;
 
-/* Why a peer says no. */
+/* Why a peer refuses a request. */
 enum swarm_refusal {
-	SWARM_BUSY,   /* later */
-	SWARM_GONE,   /* it does not have it (any more) */
-	SWARM_DENIED, /* it will not: left for this image */
-	SWARM_SENDING, /* this piece later: it goes to others, who have it then */
+	SWARM_BUSY, /* too many requests; retry later */
+	SWARM_GONE, /* the peer does not have the piece (any more) */
+	/* The peer will not send: stop asking it for this image. */
+	SWARM_DENIED,
+	/* The piece is being sent to others; retry later or ask those. */
+	SWARM_SENDING,
 };
 
 /*
@@ -80,46 +92,44 @@ enum swarm_refusal {
  * must not call back into the swarm.  All must be set.
  */
 struct swarm_host {
-	/* Ask `peer` for one of `n` pieces, the first it has and does not send
-	 * to somebody else just now; at most 1 + SWARM_OTHERS_MAX.  Answered by
-	 * swarm_begins(), then swarm_got() or swarm_lost(), with the piece that
-	 * it is; by swarm_refused() with the first; or by swarm_peer_leave(). */
+	/* Ask `peer` for one of `n` pieces (at most 1 + SWARM_OTHERS_MAX): the peer sends the
+	 * first that it has and is not sending to another node. Answered by swarm_begins(),
+	 * then swarm_got() or swarm_lost() with the piece that was sent; by swarm_refused()
+	 * with the first piece; or by swarm_peer_leave(). */
 	void (*ask)(void *arg, unsigned int peer, const uint32_t *pieces,
 		    size_t n, enum source_priority priority);
-	/* The request is not wanted from there any more; no answer is awaited.  `piece` is
-	 * what the peer began to send, before that the first. */
+	/* Cancel a request to a peer; no answer is awaited. `piece` is the piece that the peer
+	 * began to send or, before that, the first of the request. */
 	void (*cancel)(void *arg, unsigned int peer, uint32_t piece);
-	/* Read these pieces from the origin, ascending, as few requests as
-	 * may be; each is answered by swarm_got() or swarm_lost() with peer
-	 * SWARM_NONE. */
+	/* Read these pieces (ascending) from the origin, in as few requests as possible. Each
+	 * is answered by swarm_got() or swarm_lost() with peer SWARM_NONE. */
 	void (*origin)(void *arg, const uint32_t *pieces, size_t n,
 		       enum source_priority priority);
-	/* Ask the tracker which of these (at most SWARM_LEASE_MAX) the origin
-	 * may be read for; the first is wanted most.  Answered by
-	 * swarm_leases().  A few calls may be under way. */
+	/* Ask the tracker for leases to read these pieces (at most SWARM_LEASE_MAX) from the
+	 * origin; the first is wanted most. Answered by swarm_leases(). A few calls may be
+	 * under way at once. */
 	void (*lease)(void *arg, const uint32_t *pieces, size_t n,
 		      enum source_priority priority);
-	/* The peer lied or stalled: the link is to be closed and not made
-	 * again for so long. */
+	/* The peer lied or stalled: close the link, and do not connect again for `ns`. */
 	void (*quarantine)(void *arg, unsigned int peer, int64_t ns,
 			   const char *why);
-	/* A piece that somebody waits for cannot be had now: every source
-	 * failed.  What is wanted of it is forgotten. */
+	/* Every source of a wanted piece failed, so it cannot be had now. The swarm no longer
+	 * wants it. */
 	void (*fail)(void *arg, uint32_t piece, int rc);
 };
 
 struct swarm_config {
 	uint32_t n_pieces;
-	const uint32_t *sizes; /* stored bytes of each; borrowed */
-	/* Bytes that each unpacks to, borrowed; NULL: they have no bound. */
+	const uint32_t *sizes; /* stored bytes of each piece; borrowed */
+	/* Unpacked bytes of each piece, borrowed; NULL: unpacked bytes are not bounded. */
 	const uint32_t *unpacked;
 	uint64_t seed;
 	uint64_t self; /* swarm_name() of this node */
 	struct swarm_limits limits;
 	const struct swarm_host *host;
 	void *arg;
-	/* Pieces have no digest of their own, so those of peers are believed by nobody
-	 * yet: others are told of them, and get them, from swarm_vouch() on. */
+	/* Pieces have no digest of their own, so a piece from a peer is not trusted yet: it is
+	 * announced and sent to others only after swarm_vouch(). */
 	bool is_unverified;
 };
 
@@ -131,48 +141,46 @@ DEFINE_AUTO(swarm)
 
 /* ------------------------------------------------------------- what is wanted --- */
 
-/* A reader waits for it, at most until `deadline`: then it fails with -ETIMEDOUT.
- * Also for one that is wanted already.  -ENOSPC: SWARM_DEMANDS_MAX of them wait;
+/* A reader waits for the piece until `deadline`; then the piece fails with -ETIMEDOUT. May be
+ * called for a piece that is demanded already. -ENOSPC: SWARM_DEMANDS_MAX pieces are demanded;
  * -EINVAL: no such piece. */
 int swarm_demand(struct swarm *s, uint32_t piece, int64_t now,
 		 int64_t deadline) MUST_CHECK;
-/* No reader waits for it any more. */
+/* No reader waits for the piece any more. */
 void swarm_undemand(struct swarm *s, uint32_t piece);
 /*
- * Want these in this order, below demand: replaces what was wanted with the same
- * priority (SOURCE_HOT or SOURCE_COLD).  Pieces that are here are passed over.
- * -EINVAL: no such piece; -ENOMEM.
+ * Want these pieces in this order, after demand. Replaces the earlier list of this priority
+ * (SOURCE_HOT or SOURCE_COLD). Pieces that are here are skipped. -EINVAL: no such piece; -ENOMEM.
  */
 int swarm_want(struct swarm *s, enum source_priority priority,
 	       const uint32_t *pieces, size_t n, int64_t now) MUST_CHECK;
-/* Nothing of this priority is wanted; what is under way is cancelled. */
+/* Want nothing of this priority any more; cancel its requests. */
 void swarm_forget(struct swarm *s, enum source_priority priority, int64_t now);
-/* Begin nothing new below demand while `paused`. */
+/* While `paused`, start no new requests except demand. */
 void swarm_pause(struct swarm *s, bool paused, int64_t now);
 
 /* --------------------------------------------------------------- what happens --- */
 
-/* A piece is on this node and verified, without the swarm having asked. */
+/* The piece is on this node and verified, though the swarm did not ask for it. */
 void swarm_have(struct swarm *s, uint32_t piece, int64_t now);
-/* And is no more. */
+/* The piece is no longer on this node. */
 void swarm_drop(struct swarm *s, uint32_t piece);
 
-/* A piece that is about to be here is a peer's, whoever is said to have brought it. */
+/* The piece that is about to arrive was sent by a peer, whatever source swarm_got() will name. */
 void swarm_doubt(struct swarm *s, uint32_t piece);
-/* Pieces of the range that are here are verified now, with all that they are part of. */
+/* The pieces of the range that are here are now verified, with all that they are part of. */
 void swarm_vouch(struct swarm *s, struct swarm_range r);
 
-/* A neighbour takes part; `peer` is 0..SWARM_PEERS_MAX-1 and free.  The host
- * remembers how often that node was in quarantine lately: each doubles the next. */
+/* A neighbour joins; `peer` is a free number in 0..SWARM_PEERS_MAX-1. `quarantines` says how
+ * often the host had this node in quarantine lately: each doubles the next. */
 void swarm_peer_join(struct swarm *s, unsigned int peer,
 		     enum swarm_distance distance, unsigned int quarantines,
 		     int64_t now);
-/* The peer is asked for one piece at a time: it would not understand a request that names
- * others. */
+/* Ask this peer for one piece per request: it does not understand requests that name several. */
 void swarm_peer_takes_one(struct swarm *s, unsigned int peer);
 void swarm_peer_leave(struct swarm *s, unsigned int peer, int64_t now);
-/* The peer says that it has these pieces; has lost them; or that they are on their way to it
- * from the origin and will be there in `eta_ns`.  -EINVAL: no such pieces. */
+/* The peer says that it has these pieces; that it has lost them; or that it is reading them
+ * from the origin and will have them in `eta_ns`. -EINVAL: no such pieces. */
 int swarm_peer_has(struct swarm *s, unsigned int peer, struct swarm_range r,
 		   int64_t now) MUST_CHECK;
 int swarm_peer_lost(struct swarm *s, unsigned int peer, struct swarm_range r,
@@ -181,15 +189,15 @@ int swarm_peer_promises(struct swarm *s, unsigned int peer,
 			struct swarm_range r, int64_t eta_ns,
 			int64_t now) MUST_CHECK;
 
-/* An answer begins: it is this piece. */
+/* The peer begins to answer a request, with this piece. */
 void swarm_begins(struct swarm *s, unsigned int peer, uint32_t piece);
-/* Bytes of an answer are coming from a peer. */
+/* Bytes of an answer arrive from a peer. */
 void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
 		 uint32_t bytes, int64_t now);
 /* The piece is here and verified; `peer`, or SWARM_NONE for the origin, brought it. */
 void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now);
-/* The bytes that the peer (or the origin) brought are wrong (-EBADMSG: a strike), or it failed
- * otherwise. */
+/* The bytes that the peer (or the origin) sent are wrong (-EBADMSG: a strike), or the transfer
+ * failed otherwise. */
 void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 		int64_t now);
 /* A neighbour has all bytes of a piece that this node sent. */
@@ -198,12 +206,12 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 		   enum swarm_refusal why, int64_t retry_ns, int64_t now);
 
 /*
- * The tracker's answer to one lease() for the `n_asked` pieces of `asked`: the
- * `n` of `granted` may be read from the origin within `ttl_ns`.  Of what is granted,
- * origin() is called for what still is wanted, before this returns; the rest of
- * the leases is to be given back.  What is not granted is under way to somebody, or,
- * if the origin `is_full`, was not looked at: asked for again in `retry_ns`.
- * A call that failed is answered with n = 0, `is_full` and a `retry_ns`.
+ * The tracker's answer to one lease() for the `n_asked` pieces of `asked`: the pieces of `granted`
+ * may be read from the origin within `ttl_ns`. Before this returns, origin() is called for the
+ * granted pieces that are still wanted; the caller gives the other leases back. A piece that is
+ * not granted is being read by another node or, if the origin `is_full`, was not considered; it is
+ * asked for again in `retry_ns`. Report a call that failed as an answer with no grants, `is_full`
+ * and a `retry_ns`.
  */
 struct swarm_grant {
 	const uint32_t *asked, *granted;
@@ -213,47 +221,46 @@ struct swarm_grant {
 };
 void swarm_leases(struct swarm *s, const struct swarm_grant *g, int64_t now);
 /*
- * The tracker answers, or does not: then nodes read the origin in turns that each
- * finds by itself.  Of a piece it is first the turn of the member whose name has
- * the highest hash with the piece, then of the next; so the lists of members need
- * not be the same everywhere, only nearly.  A new swarm believes in its tracker.
+ * Does the tracker answer? Without it, nodes read the origin in turns that each node computes by
+ * itself: first the member whose name has the highest hash with the piece, then the next. So the
+ * nodes' lists of members need only be nearly the same. A new swarm assumes that it has a tracker.
  */
 void swarm_tracker(struct swarm *s, bool is_there, int64_t now);
-/* The others that take part and are there, as far as is known, by swarm_name(); of
- * more than SWARM_MEMBERS_MAX the first ones count.  Replaces what was told. */
+/* The other nodes that take part and are up, as far as known, as swarm_name() of each; more
+ * than SWARM_MEMBERS_MAX are cut off. Replaces the earlier list. */
 void swarm_members(struct swarm *s, const uint64_t *names, size_t n);
-/* There is no tracker, as far as it knows. */
+/* The swarm knows of no working tracker, so nodes take turns. */
 bool swarm_takes_turns(const struct swarm *s);
-/* The same on all nodes and in all releases. */
+/* Hash of a node's name; the same on all nodes and in all releases. */
 uint64_t swarm_name(const char *node);
 
-/* Do what is due; returns when to call again at the latest (INT64_MAX: only
- * when something happens). */
+/* Do what is due. Returns when to call again at the latest (INT64_MAX: not before the next
+ * event). */
 int64_t swarm_tick(struct swarm *s, int64_t now) MUST_CHECK;
 
-/* --------------------------------------------------------------- what is told --- */
+/* --------------------------------------------------------------- what callers may look up --- */
 
 /*
- * News for a neighbour since the last call with this `peer`.  The first call of a peer gives
- * everything.  Pieces that it has itself are left out.  Returns whether there is more to be
- * told now.
+ * News for a neighbour since the last call with this `peer`; a peer's first call returns
+ * everything. Pieces that the peer has itself are left out. Returns whether more news is left to
+ * fetch now.
  */
-#define SWARM_NEWS_MAX 256u /* ranges of a kind in one go; they ascend */
+#define SWARM_NEWS_MAX 256u /* ranges of each kind in one call; ascending */
 struct swarm_news {
 	struct swarm_range have[SWARM_NEWS_MAX], lost[SWARM_NEWS_MAX],
 		promised[SWARM_NEWS_MAX];
 	size_t n_have, n_lost, n_promised;
-	int64_t eta_ns; /* of the promises */
+	int64_t eta_ns; /* time until the promised pieces are here */
 };
 bool swarm_news(struct swarm *s, unsigned int peer, struct swarm_news *ret);
-/* How long to wait between news: a message of a few pieces costs as much as one of
- * one, and all neighbours get it.  As pieces come here; 10 to 500 ms. */
+/* How long to wait between news, 10 to 500 ms, by how fast pieces arrive here: a message with
+ * several pieces costs no more than a message with one, and goes to all neighbours. */
 int64_t swarm_news_ns(const struct swarm *s);
 
 bool swarm_has(const struct swarm *s, uint32_t piece);
-/* The piece is here, and others may have it. */
+/* The piece is here, and may be sent to other nodes. */
 bool swarm_gives(const struct swarm *s, uint32_t piece);
-/* Somebody waits for it, or an order has it; and it is not here. */
+/* The piece is not here, and a reader or a list wants it. */
 bool swarm_wants(const struct swarm *s, uint32_t piece);
 
 struct swarm_stats {
@@ -261,7 +268,7 @@ struct swarm_stats {
 	unsigned int peers;
 	uint64_t bytes_peers[3]; /* by enum swarm_distance */
 	uint64_t bytes_origin;
-	uint64_t bytes_twice; /* came though it was here already */
+	uint64_t bytes_twice; /* bytes of pieces that were here already */
 	uint64_t asks, refusals, stalls, strikes, wrong;
 	uint64_t hedges, hedges_won;
 	uint64_t leases_asked, leases_granted;
@@ -272,13 +279,13 @@ void swarm_get_stats(const struct swarm *s, struct swarm_stats *ret);
 struct swarm_peer_stats {
 	enum swarm_distance distance;
 	uint32_t have;
-	uint64_t bytes;    /* that it brought */
+	uint64_t bytes;    /* bytes that the peer sent */
 	uint64_t rate;     /* bytes a second, smoothed */
 	int64_t answer_ns; /* median time of an answer */
-	uint64_t flying;   /* bytes asked for */
+	uint64_t flying;   /* bytes asked for and not here yet */
 	unsigned int strikes;
 };
-/* False: nobody is there. */
+/* False: no peer has this number. */
 bool swarm_get_peer(const struct swarm *s, unsigned int peer,
 		    struct swarm_peer_stats *ret);
 

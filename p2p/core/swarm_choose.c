@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The choice of the next piece, and of the node that is asked for it. */
+/* Which piece to ask for next, and which peer to ask. */
 
 #include "p2p/core/swarm_parts_priv.h"
 
-#define WAYS 4 /* of each, so much is under way */
+#define WAYS 4 /* the path's delay, times this, is kept full of requests */
 #define BEST_MAX 4u
 #define RESTING_MAX 2
-#define ANSWER_SHIFT 16 /* the first bucket: 65 us */
+#define ANSWER_SHIFT 16 /* the first bucket of answer times ends at 65 us */
 
-/* How much dearer a byte is from further away, times two. */
+/* Relative cost of a byte by distance, times two. */
 static const uint64_t distance_cost[] = {
 	[SWARM_SAME_RACK] = 2,
 	[SWARM_SAME_ZONE] = 3,
 	[SWARM_REMOTE] = 6,
 };
 
-/* --------------------------------------------------------------- how peers do --- */
+/* --------------------------------------------------------------- rates and times of peers --- */
 
 static unsigned int answer_bucket(int64_t ns)
 {
@@ -29,7 +29,7 @@ static unsigned int answer_bucket(int64_t ns)
 	return b < ANSWER_BUCKETS ? b : ANSWER_BUCKETS - 1;
 }
 
-/* The upper end of a bucket. */
+/* The upper end of a bucket, in nanoseconds. */
 static int64_t bucket_ns(unsigned int b)
 {
 	if (b < 2)
@@ -42,7 +42,7 @@ void answers_add(struct answers *a, int64_t ns)
 	a->n[answer_bucket(ns)]++;
 	if (++a->total < 256)
 		return;
-	a->total = 0; /* what was long ago counts half */
+	a->total = 0; /* halve old samples, so that new ones count more */
 	for (unsigned int i = 0; i < ANSWER_BUCKETS; i++) {
 		a->n[i] /= 2;
 		a->total += a->n[i];
@@ -82,7 +82,7 @@ int64_t peer_expected(const struct swarm *s, const struct peer *p,
 {
 	uint64_t bytes = p->flying + size;
 
-	/* Nobody's rate is known yet: nothing can be late. */
+	/* No rate is known yet, so nothing can be late. */
 	if (!p->rate && !s->rate)
 		return NS_PER_S;
 	return (int64_t)((double)bytes / (double)rate_of(s, p) *
@@ -91,11 +91,11 @@ int64_t peer_expected(const struct swarm *s, const struct peer *p,
 
 uint64_t flying_wanted(const struct swarm *s)
 {
-	/* A few answers are awaited at any time, so that somebody always sends;
-	 * not many, or those who ask much crowd out those who ask little.  And
-	 * what the way holds: of what comes, some times that of a refusal, which
-	 * waits in the queues of both links and carries nothing; where nobody
-	 * refuses, of the shortest answer. */
+	/* Keep a few pieces in flight, so that some peer always sends; not many, or nodes that
+	 * ask for much crowd out nodes that ask for little. Add what the network path holds:
+	 * the arrival rate times a few delays. The delay is that of a refusal, which waits in
+	 * the queues of both links but carries no data; without refusals, that of the shortest
+	 * answer. */
 	int64_t way = s->refusal_ns ? s->refusal_ns : s->answer_min;
 	uint64_t usual = s->size * s->lim.flying_pieces +
 			 (uint64_t)((double)s->came_rate * WAYS * (double)way /
@@ -114,7 +114,7 @@ void choose_ready(struct swarm *s, int64_t now)
 	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++) {
 		const struct peer *p = &s->peers[i];
 
-		/* A silent peer is tried with one piece now and then. */
+		/* A silent peer is tried with one piece at a time. */
 		if (p->is_joined && p->have && p->busy_until <= now &&
 		    p->flying < peer_credit(s, p) &&
 		    !(s->silent >> i & 1 && p->n_flying))
@@ -128,13 +128,14 @@ uint64_t piece_askable(const struct swarm *s, const struct piece *p)
 
 	if (p->rest <= s->tick)
 		return mask;
-	/* When a few of them send it, so do the others. */
+	/* When several holders are already sending the piece, the other holders are too: ask
+	 * none of them now. */
 	if (__builtin_popcountll(p->resting & p->holders) >= RESTING_MAX)
 		return 0;
 	return mask & ~p->resting;
 }
 
-/* Whether `piece` can be asked for and is rarer than what was found so far. */
+/* Can `piece` be asked for, and is it rarer than the rarest found so far? */
 static bool is_rarer(const struct swarm *s, uint32_t piece, int *rarest)
 {
 	const struct piece *p = &s->pieces[piece];
@@ -149,7 +150,7 @@ static bool is_rarer(const struct swarm *s, uint32_t piece, int *rarest)
 	return true;
 }
 
-/* Both begin anywhere, so that nodes which see the same differ. */
+/* Both choices start at a random place, so that nodes with the same view choose differently. */
 
 uint32_t choose_hot(struct swarm *s)
 {
@@ -201,7 +202,7 @@ struct piece_candidate {
 	uint64_t score;
 };
 
-/* Keep the best few, best first. */
+/* Insert a candidate into the list of the BEST_MAX best, best first. */
 static unsigned int choice_keep(struct piece_candidate *best, unsigned int n,
 				struct piece_candidate c)
 {
@@ -223,7 +224,7 @@ unsigned int choose_peer(struct swarm *s, uint64_t mask, uint32_t size)
 	struct piece_candidate best[BEST_MAX] = { { 0, 0 } };
 	unsigned int n = 0, a, b;
 
-	/* Among equals, those at a random place on come first. */
+	/* Begin at a random peer, so that equally good peers are chosen equally often. */
 	unsigned int turn = (unsigned int)(swarm_random(s) % SWARM_PEERS_MAX);
 	uint64_t turned = turn ? mask >> turn | mask << (64 - turn) : mask;
 
@@ -237,7 +238,8 @@ unsigned int choose_peer(struct swarm *s, uint64_t mask, uint32_t size)
 			  distance_cost[p->distance];
 		n = choice_keep(best, n, c);
 	}
-	/* All nodes see the same best one: two of the best, the less loaded. */
+	/* All nodes find the same best peer; so draw two of the best at random and take the
+	 * less loaded. */
 	a = (unsigned int)(swarm_random(s) % n);
 	b = (unsigned int)(swarm_random(s) % n);
 	if (s->peers[best[a].peer].flying > s->peers[best[b].peer].flying)

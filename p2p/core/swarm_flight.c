@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests that are under way: their bounds, and what the answers are worth.  Late ones are in
- * swarm_late.c.
+ * Requests in flight: limits on their number and bytes, and how answers are counted. Late requests
+ * are in swarm_late.c.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "p2p/core/swarm_parts_priv.h"
 
-#define USELESS_SLOWER 16 /* times as slow as the others: a peer is of no use */
-/* After so many refusals on end a peer is left alone for so long. */
+/* A peer this many times slower than the others is useless. */
+#define USELESS_SLOWER 16
+/* After this many refusals in a row, the peer is not asked for SENDING_NS. */
 #define SENDING_REFUSALS 4u
 #define SENDING_NS (30 * NS_PER_MS)
-/* Longest times in a refusal that are believed: of a peer that gave little so far, and of any. */
+/* Upper bounds for the retry time that a refusal names: while the peer has sent little, and for
+ * any peer. */
 #define RETRY_MOST_NS (100 * NS_PER_MS)
 #define REFUSAL_MAX_NS (500 * NS_PER_MS)
 #define RETRY_MAX_NS (2 * NS_PER_S)
 #define GAP_WEIGHT 16
-#define RATE_WEIGHT 8 /* of what was known, against what is new: 7 to 1 */
+/* The old average counts 7 times, the new sample once. */
+#define RATE_WEIGHT 8
 
 struct piece_flight *flight_at(struct swarm *s, uint16_t index)
 {
@@ -41,7 +44,7 @@ uint32_t unpacked_of(const struct swarm *s, uint32_t piece)
 	return s->cfg.unpacked ? s->cfg.unpacked[piece] : 0;
 }
 
-/* An eighth is demand's own. */
+/* An eighth of the limit is reserved for demand. */
 static bool bytes_fit(uint64_t used, uint64_t size, uint64_t max,
 		      bool is_demand)
 {
@@ -176,7 +179,7 @@ void flight_cancel(struct swarm *s, struct piece_flight *f)
 	uint32_t piece = f->piece;
 
 	flight_end(s, f);
-	/* The origin's answer is taken in any case: its lease is used. */
+	/* An answer of the origin is kept in any case, because its lease has been spent. */
 	if (peer != ORIGIN)
 		s->cfg.host->cancel(s->cfg.arg, peer, piece);
 }
@@ -220,7 +223,8 @@ struct piece_flight *flight_of(struct swarm *s, unsigned int peer,
 		if (flight_at(s, i)->peer == from)
 			return flight_at(s, i);
 		if (i != s->pieces[piece].flight)
-			break; /* twins point at each other */
+			break; /* the two requests of a pair point at each
+			        * other */
 	}
 	return NULL;
 }
@@ -241,8 +245,8 @@ static void peer_heard(struct swarm *s, struct peer *p, int64_t now)
 	s->silent &= ~(UINT64_C(1) << (p - s->peers));
 }
 
-/* The times that a byte takes are averaged, not the rates: one answer that came in a burst, a
- * hundred times as fast as the link is, must not make all others late for long. */
+/* Average the time per byte, not the rates: one answer that arrived in a burst, a hundred times
+ * faster than the link, must not make all later answers look late. */
 static void rate_smooth(uint64_t *rate, uint64_t sample)
 {
 	double before = (double)(*rate ? *rate : sample), now = (double)sample;
@@ -254,7 +258,8 @@ static void rate_smooth(uint64_t *rate, uint64_t sample)
 		*rate = 1;
 }
 
-/* This answer was the last of those that the peer had to send when it was asked. */
+/* When this piece was asked for, its answer was the last that the peer had to send; so it
+ * measures the peer's rate. */
 static void peer_learn(struct swarm *s, struct peer *p,
 		       const struct piece_flight *f, int64_t now)
 {
@@ -294,7 +299,8 @@ static void count_arrival(struct swarm *s, unsigned int peer, uint32_t size,
 {
 	int64_t gap = now - s->got;
 
-	/* Longer ones change nothing, and would be remembered for long. */
+	/* Cut long gaps: they would not change the news interval, but would stay in the average
+	 * for long. */
 	if (gap > NEWS_MAX_NS)
 		gap = NEWS_MAX_NS;
 	if (s->got)
@@ -321,8 +327,8 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 
 	if (!is_known(s, peer, piece))
 		return;
-	/* A piece that was cancelled and comes late tells nothing about what was asked for
-	 * since. */
+	/* A piece that arrives after its request was cancelled says nothing about the speed of
+	 * current requests. */
 	f = flight_begun(s, peer, piece);
 	count_arrival(s, peer, s->cfg.sizes[piece], now);
 	if (f && f->peer == ORIGIN)
@@ -367,8 +373,8 @@ static void origin_failed(struct swarm *s, uint32_t piece, int rc, int64_t now)
 		swarm_give_up(s, piece, rc);
 		return;
 	}
-	/* A reader does not wait for the tracker for ever, but for the origin: the
-	 * tracker is asked again first. */
+	/* A reader has a limited wait for the tracker, but not for the origin; so ask the
+	 * tracker first. */
 	p->flags &= ~PIECE_REFUSED & FLAGS;
 	p->after = tick_of(s, now + (100 * NS_PER_MS
 				     << (p->failed < 8 ? p->failed : 8)));
@@ -403,7 +409,7 @@ static void learn_refusal(struct swarm *s, int64_t took)
 	s->refusal_ns += (took - s->refusal_ns) / RATE_WEIGHT;
 }
 
-/* A node cannot need much longer than its answers took. */
+/* Bound a peer's retry time by how long its answers usually take. */
 static int64_t retry_believable(const struct swarm *s, const struct peer *p,
 				int64_t retry_ns)
 {
@@ -417,7 +423,8 @@ static int64_t retry_believable(const struct swarm *s, const struct peer *p,
 		most = RETRY_MAX_NS;
 	if (retry_ns > most)
 		retry_ns = most;
-	/* A node that has enough under way leaves room to nodes that have nothing. */
+	/* A node that has enough in flight waits longer, to leave room to nodes that have
+	 * nothing. */
 	if (retry_ns > SENDING_NS && flying < wanted)
 		retry_ns =
 			SENDING_NS + (int64_t)((double)(retry_ns - SENDING_NS) *
@@ -425,8 +432,8 @@ static int64_t retry_believable(const struct swarm *s, const struct peer *p,
 	return retry_ns > 0 ? retry_ns : NS_PER_MS;
 }
 
-/* The first of those that refused the piece to be free again counts, so that a peer which
- * names a long time keeps nobody from the others. */
+/* The earliest retry time among the peers that refused the piece counts, so that a peer which
+ * names a long time does not keep this node from asking the others. */
 static void piece_rests(struct swarm *s, unsigned int peer, uint32_t piece,
 			int64_t until, int64_t now)
 {
@@ -465,14 +472,16 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	retry_ns = retry_believable(s, p, retry_ns);
 	if (why == SWARM_BUSY || why == SWARM_SENDING) {
 		peer_refused_again(s, peer, now);
-		/* A busy peer is left alone as a whole; a piece rests only for its own sake. */
+		/* A busy peer is not asked at all for a while; so only the first piece needs a
+		 * rest. */
 		for (size_t i = 0; i < (why == SWARM_BUSY ? 1 : n); i++)
 			piece_rests(s, peer, pieces[i], now + retry_ns, now);
 	} else {
 		for (size_t i = 0; i < n; i++)
 			s->pieces[pieces[i]].holders &= ~(UINT64_C(1) << peer);
 	}
-	/* A peer that has nothing to give just now is not asked for one piece after the other. */
+	/* A peer that has no piece free right now must not be asked for one piece after the
+	 * other. */
 	if (why == SWARM_SENDING && retry_ns > SENDING_NS)
 		retry_ns = SENDING_NS;
 	if ((why == SWARM_BUSY || p->refusals > SENDING_REFUSALS) &&

@@ -1,33 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests that do not come as they should: which are late, which are made a second time, who
- * is silent, and whose offers hold nothing back any more.
+ * Late requests: which requests are late, which are sent to a second peer, which peers are silent,
+ * and which peers' pieces are read from the origin instead.
  */
 #include "p2p/core/swarm_parts_priv.h"
 
-#define KNOWN 8u /* answers, of which a quantile is taken */
+#define KNOWN 8u /* enough answers to take a quantile of them */
 #define LOSSES 5
-#define LATE 3                 /* times what was expected */
-#define HEDGES_FREE (4u << 20) /* bytes, before anything came */
-#define SLOW 4 /* times the patience with those who send nothing */
-#define SILENT_NS (2 * NS_PER_S) /* no byte for so long: a strike */
-/* A check of late requests that itself is later than this: the machine stood still, and the
- * peers are not to blame. */
+/* A request is late after this many times its expected time. */
+#define LATE 3
+/* Bytes that demand may ask for twice before anything came. */
+#define HEDGES_FREE (4u << 20)
+#define SLOW 4 /* patience factor for a request whose bytes do arrive */
+/* A peer that sends nothing for this long gets a strike. */
+#define SILENT_NS (2 * NS_PER_S)
+/* If flights were last checked longer ago than this, this machine stood still, and the peers
+ * are not to blame. */
 #define STILL_NS (500 * NS_PER_MS)
-/* A hiccup is no reason to read from the origin what somebody has. */
+/* After a shorter pause than this a peer's pieces are not yet read from the origin. */
 #define QUIET_NS NS_PER_S
 #define QUIET_RETRY_NS (100 * NS_PER_MS)
 #define USELESS_NS (3 * NS_PER_S)
-/* The one holder of an unverified piece has all other nodes to send it to. */
+/* An unverified piece has one holder at first, which must send it to all other nodes; so
+ * refusals by it are normal for longer. */
 #define USELESS_UNVERIFIED_NS (4 * USELESS_NS)
 #define USELESS_REFUSALS 16u
 #define COMES_SLOWER 8
-#define LONGER_MAX 3u /* doublings of the patience */
-/* However slow somebody was before, and however little comes of him: he may do so on
+#define LONGER_MAX 3u /* times that the patience may be doubled */
+/* Upper bound for the wait, however slow a peer was before: a malicious peer may be slow on
  * purpose. */
 #define PATIENCE_MAX_NS (30 * NS_PER_S)
 #define MEASURE_NS (100 * NS_PER_MS)
-#define MEASURE_WEIGHT 8u /* of what was known, against what is new: 7 to 1 */
+/* The old average counts 7 times, the new sample once. */
+#define MEASURE_WEIGHT 8u
 
 static void holds_nothing_back(struct swarm *s, uint64_t *mask,
 			       unsigned int peer)
@@ -39,8 +44,8 @@ static void holds_nothing_back(struct swarm *s, uint64_t *mask,
 		cold_offer(s, i);
 }
 
-/* A peer that only refuses, or is far slower than others: what only it has is read
- * elsewhere.  It is tried again, and one good answer makes it a holder again. */
+/* A peer that only refuses, or is far slower than the others, is useless: pieces that only it
+ * has are read elsewhere. It is tried again, and one good answer restores it. */
 static void peer_useless(struct swarm *s, unsigned int peer, int64_t now)
 {
 	s->peers[peer].busy_until = now + USELESS_NS;
@@ -80,8 +85,8 @@ static uint64_t others_ready(const struct swarm *s,
 	return ret;
 }
 
-/* Demand, and the last pieces of all: ask a second one after the time in which
- * this one nearly always answers. */
+/* For demand, and for the last pieces of all, ask a second peer when the first has taken longer
+ * than its 95th percentile. */
 static void hedge_check(struct swarm *s, struct piece_flight *f, int64_t now)
 {
 	const struct demand *d = demand_of(s, f->piece);
@@ -101,8 +106,8 @@ static void hedge_check(struct swarm *s, struct piece_flight *f, int64_t now)
 	}
 	if (now - since < wait)
 		return;
-	/* Few of the last pieces are asked for twice: all nodes are at their last ones
-	 * together, and have no room on their links. */
+	/* Only few of the last pieces are asked for twice: all nodes fetch their last pieces at
+	 * the same time, so their links have no room. */
 	if (s->hedged_bytes + (d ? f->size : 0) >
 	    (d ? HEDGES_FREE : 0) +
 		    s->came_bytes / 1000 * s->lim.hedge_permille)
@@ -120,9 +125,9 @@ static void hedge_check(struct swarm *s, struct piece_flight *f, int64_t now)
 			   now);
 }
 
-/* When nothing came from anybody since this was asked for, it may be this node's own link
- * that is slow: answers that share it starve each other, and if they were taken back
- * as soon again, what was sent of them would have been sent for nothing. */
+/* If nothing came from any peer since this request, this node's own link may be slow, with all
+ * answers sharing it. Then wait twice as long: taking requests back would waste what was
+ * already sent. */
 static void wait_longer(struct swarm *s, int64_t asked, int64_t now)
 {
 	if (s->got >= asked || s->longer > asked)
@@ -131,15 +136,16 @@ static void wait_longer(struct swarm *s, int64_t asked, int64_t now)
 	s->n_longer += s->n_longer < LONGER_MAX;
 }
 
-/* How often it is doubled; not for what was asked for before it was. */
+/* How often the patience of this request is doubled; doublings after the request do not count
+ * for it. */
 static unsigned int longer_for(const struct swarm *s,
 			       const struct piece_flight *f)
 {
 	return s->n_longer - (s->n_longer && f->asked < s->longer);
 }
 
-/* Nothing moves there: all that hangs on it is had elsewhere at once; and, if it goes
- * on so, what only it has from the origin, until it is heard again. */
+/* The peer sends nothing: its pieces are asked from other peers at once. If it stays silent,
+ * pieces that only it has are read from the origin until it sends again. */
 static void peer_silent(struct swarm *s, unsigned int peer, int64_t asked,
 			int64_t now)
 {
@@ -167,15 +173,15 @@ static void peer_silent(struct swarm *s, unsigned int peer, int64_t asked,
 	p->busy_until = now + SILENT_NS;
 	holds_nothing_back(s, &s->silent, peer);
 	promises_forget(s);
-	/* When nobody was heard of since, it may be this machine that stalls. */
+	/* If no peer was heard since then, this machine may be the one that stalls. */
 	if (now - p->heard < SILENT_NS || s->heard <= p->heard)
 		return;
 	p->heard = now;
 	peer_strike(s, peer, "stalls");
 }
 
-/* Not far slower than others do.  What is on its way comes though it is cancelled, and
- * would only take room from what is asked for in its place. */
+/* Do bytes of this request arrive, not much slower than from other peers? Then it is not
+ * cancelled: they would arrive anyway, and take room from the request that replaces it. */
 static bool flight_comes(const struct swarm *s, const struct piece_flight *f,
 			 int64_t now)
 {
@@ -189,16 +195,16 @@ static int64_t patience_most(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* Few answers of a peer prove nothing: the first ones may have come in a burst, as no link
- * goes on.  Then the times of others count as well. */
+/* Few answers of a peer prove nothing: the first ones may have come in a burst that no link
+ * sustains. Until there are more, the answer times of all peers count as well. */
 static int64_t patience_with(const struct swarm *s,
 			     const struct piece_flight *f)
 {
 	const struct peer *p = &s->peers[f->peer];
 	int64_t ns = patience_most(LATE * f->expected_ns, s->lim.stall_min_ns);
 
-	/* A refusal waits in the same queues, and what is lost there is sent again
-	 * after more than once that. */
+	/* A refusal waits in the same queues, so it shows their delay; a lost packet is sent
+	 * again after more than one such delay. */
 	ns = patience_most(ns, LOSSES * s->refusal_ns);
 	ns = patience_most(ns, answers_quantile(&p->answers, 95));
 	if (p->answers.total < KNOWN)
@@ -207,14 +213,15 @@ static int64_t patience_with(const struct swarm *s,
 	return ns < PATIENCE_MAX_NS ? ns : PATIENCE_MAX_NS;
 }
 
-/* Bulk is taken from whom it is late: a strike if nothing moves at all there. */
+/* Take a late bulk request back from its peer; if nothing at all arrives from there, the peer
+ * is silent. */
 static void late_check(struct swarm *s, struct piece_flight *f, int64_t now)
 {
 	struct peer *p = &s->peers[f->peer];
 	unsigned int peer = f->peer;
 	int64_t patience = patience_with(s, f), silence, limit;
 
-	/* However slow it is: something moves. */
+	/* Even a slow peer sends some bytes within this time. */
 	silence = SILENT_NS << longer_for(s, f);
 	if (silence > patience)
 		silence = patience;
@@ -222,18 +229,19 @@ static void late_check(struct swarm *s, struct piece_flight *f, int64_t now)
 		peer_silent(s, peer, f->asked, now);
 		return;
 	}
-	/* A request of which it is not even known that it is being sent keeps many waiting,
-	 * and gets less time. */
+	/* A request that names other pieces and is not being answered yet blocks all of them,
+	 * so it gets less time. */
 	if (flight_comes(s, f, now))
 		limit = SLOW * patience;
 	else
 		limit = f->n_others ? patience : 2 * patience;
-	/* The other one it was asked of may bring it; but not for ever. */
+	/* A second peer was asked for the piece and may bring it, so wait longer; but not for
+	 * ever. */
 	if (f->twin)
 		limit = SLOW * patience;
 	if (now - f->asked <= limit)
 		return;
-	/* Slow, and nobody else has it: then the origin does. */
+	/* The peer is slow, and no other peer has the piece: it has to come from the origin. */
 	if (f->twin || !others_ready(s, f, true, now)) {
 		if (now - f->asked <= SLOW * patience)
 			return;
@@ -253,8 +261,8 @@ static void patience_measure(struct swarm *s, int64_t now)
 	if (now - s->came_at < MEASURE_NS)
 		return;
 	rate = (uint64_t)((double)(s->came_bytes - s->came_counted) / seconds);
-	/* While nothing was asked for there is no rate, and then the first ones
-	 * count as much as each other. */
+	/* Without requests there is no rate to measure; start the average anew, with the first
+	 * samples weighted equally. */
 	if (!rate && !s->n_flights)
 		s->n_measured = 0;
 	else if (s->n_measured < MEASURE_WEIGHT)
@@ -269,7 +277,8 @@ static void patience_measure(struct swarm *s, int64_t now)
 	s->sent_counted = s->sent_bytes;
 }
 
-/* The clock of this node stood still: requests from before count as made so much later. */
+/* The process stood still: shift the start of all requests by the time lost, so that they are
+ * not late. */
 static void stood_still(struct swarm *s, int64_t now)
 {
 	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++)
@@ -284,8 +293,8 @@ static void stood_still(struct swarm *s, int64_t now)
 
 void flights_check(struct swarm *s, int64_t now)
 {
-	/* Strikes may end flights of a whole peer, so only the next is kept,
-	 * and what ends is never before it. */
+	/* A strike may end all flights of a peer. Only `next` is kept, and flights that end
+	 * this way are never before it in the list. */
 	uint16_t left = (uint16_t)s->n_flights;
 
 	patience_measure(s, now);
@@ -307,6 +316,7 @@ void flights_check(struct swarm *s, int64_t now)
 		else if (!s->pieces[piece].flight)
 			swarm_want_again(s, piece);
 		if (s->n_flights + 1 < before)
-			return; /* of a peer that is left: the next may be gone */
+			return; /* all flights of a peer ended, maybe `next`
+			         * too */
 	}
 }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Neighbours: who they are, what they say they have, and what they are told. */
+/* Neighbours: joining and leaving, the pieces they announce, and the news they are sent. */
 #include <errno.h>
 
 #include "p2p/core/swarm_parts_priv.h"
 
 #define QUARANTINE_NS (30 * NS_PER_S)
 #define QUARANTINE_MAX_NS (300 * NS_PER_S)
-/* Between news: so many times what is between two pieces. */
+/* News go out after this many times the usual gap between two arriving pieces. */
 #define NEWS_GAPS 2
 #define NEWS_GAPS_HOT 1
 #define ETA_MIN_NS (100 * NS_PER_MS)
-/* A reader waits so long in all for what neighbours promise, or the tracker says that
- * others read, however often it is said: or, where the origin takes long, as long as it
- * takes twice, but no longer than that. */
+/* How long a reader waits at least and at most in all for pieces that neighbours promise, or
+ * that other nodes read according to the tracker, however often that is repeated. In between:
+ * twice the time that the origin takes. */
 #define DEMAND_PATIENCE_NS NS_PER_S
 #define DEMAND_PATIENCE_MAX_NS (5 * NS_PER_S)
-/* Promises of a piece count for promise_max_ns, and again after so many times that:
- * what was read once, and lost by all, may be read again by somebody. */
+/* Promises of a piece count for promise_max_ns, and count anew after this many times that: a
+ * piece that was read once and lost by all may be read again. */
 #define PROMISE_REST 8u
 
 /* ------------------------------------------------------------------ membership --- */
@@ -41,7 +41,8 @@ void swarm_peer_join(struct swarm *s, unsigned int peer,
 void promises_forget(struct swarm *s)
 {
 	if (s->has_tracker)
-		return; /* then they are short */
+		return; /* without a tracker promises are forgotten; with
+		         * one they are short anyway */
 	for (uint32_t i = 0; i < s->cfg.n_pieces; i++)
 		s->pieces[i].promised = 0;
 }
@@ -116,7 +117,7 @@ void peer_strike(struct swarm *s, unsigned int peer, const char *why)
 	s->cfg.host->quarantine(s->cfg.arg, peer, ns, why);
 }
 
-/* -------------------------------------------------------------- what they say --- */
+/* -------------------------------------------------------------- what neighbours announce --- */
 
 static bool is_valid(const struct swarm *s, unsigned int peer,
 		     struct swarm_range r)
@@ -133,7 +134,8 @@ int swarm_peer_has(struct swarm *s, unsigned int peer, struct swarm_range r,
 	if (!is_valid(s, peer, r))
 		return -EINVAL;
 	if (s->peers[peer].busy_until == INT64_MAX)
-		return 0; /* left: nothing of it counts */
+		return 0; /* the peer is being dropped, so its news do not
+		           * count */
 	for (uint32_t i = r.first; i < r.first + r.n; i++) {
 		s->peers[peer].have += !(s->pieces[i].holders & bit);
 		if (!s->pieces[i].holders)
@@ -157,14 +159,14 @@ int swarm_peer_lost(struct swarm *s, unsigned int peer, struct swarm_range r,
 		s->peers[peer].have -= s->pieces[i].holders & bit ? 1 : 0;
 		s->pieces[i].holders &= ~bit;
 	}
-	/* The peer was not told of pieces here that it had itself; it lost some, so it is told
-	 * again from there on. */
+	/* News left out pieces that the peer had itself. It lost some of them, so announce all
+	 * pieces from there on again. */
 	if (s->peers[peer].snapshot > r.first)
 		s->peers[peer].snapshot = r.first;
 	return 0;
 }
 
-/* False: such promises have held the piece back for long enough. */
+/* False: promises have kept this piece from the origin for long enough. */
 static bool promise_take(struct swarm *s, struct piece *p, uint32_t until,
 			 int64_t now)
 {
@@ -200,7 +202,7 @@ int swarm_peer_promises(struct swarm *s, unsigned int peer,
 	return 0;
 }
 
-/* -------------------------------------------------------------- what they hear --- */
+/* -------------------------------------------------------------- news for neighbours --- */
 
 void news_log(struct swarm *s, uint32_t piece)
 {
@@ -264,8 +266,8 @@ static void tell_snapshot(const struct swarm *s, struct peer *p,
 			return;
 }
 
-/* As it is now: what came and went, and what went and came, is told once too
- * often at worst. */
+/* Report the present state of each logged piece: a piece that came and went twice is reported
+ * once too often at worst. */
 static void tell_log(const struct swarm *s, struct peer *p,
 		     struct swarm_news *ret)
 {
@@ -310,7 +312,7 @@ static int by_first(const void *a, const void *b)
 	return (x->first > y->first) - (x->first < y->first);
 }
 
-/* In order, each piece once: what came twice is in the log twice. */
+/* Sort the ranges and drop doubles: a piece that came twice is in the log twice. */
 static void put_in_order(struct swarm_range *ranges, size_t *n)
 {
 	size_t kept = 0;
@@ -346,14 +348,16 @@ bool swarm_news(struct swarm *s, unsigned int peer, struct swarm_news *ret)
 	ret->eta_ns = s->origin_answer_ns ? 2 * s->origin_answer_ns : NS_PER_S;
 	if (ret->eta_ns < ETA_MIN_NS)
 		ret->eta_ns = ETA_MIN_NS;
-	/* Nobody bounds how many read at once: it may take long. */
+	/* Without a tracker, nothing limits how many nodes read the origin at once, so a read
+	 * may take long. */
 	if (!s->has_tracker)
 		ret->eta_ns = s->lim.promise_max_ns;
 	if (peer >= SWARM_PEERS_MAX || !s->peers[peer].is_joined)
 		return false;
 	p = &s->peers[peer];
 	if (s->logged - p->told > s->log_room) {
-		p->snapshot = 0; /* too far behind: everything again */
+		p->snapshot = 0; /* the log has overwritten its entries for
+		                  * this peer: start from the beginning */
 		p->told = s->logged;
 	}
 	tell_snapshot(s, p, ret);

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reading from the origin: with a lease of the tracker, or, without one, in a turn that all
- * nodes compute alike.  A reader whom the tracker refuses waits for a bounded time: a tracker
- * believes nodes, and nodes may lie.  Only pieces are asked for that no neighbour has or
- * promises; next to each other where it can be, so that one request reads them.
+ * Reading from the origin: with a lease of the tracker or, without a tracker, in a turn that all
+ * nodes compute alike. A reader refused by the tracker waits for a bounded time only, because a
+ * tracker believes nodes, and nodes may lie. Only pieces that no neighbour has or promises are
+ * read, adjacent ones together where possible, so that one request reads them.
  */
 #include <string.h>
 
 #include "p2p/core/swarm_parts_priv.h"
 
-#define RUN_MAX 16u          /* pieces next to each other in one call */
-#define RUN_BYTES (1u << 20) /* bytes of one call at most */
+#define RUN_MAX 16u /* adjacent pieces in one call */
+/* Bytes of adjacent pieces in one call, at most. */
+#define RUN_BYTES (1u << 20)
 #define WINDOW_STEP 64u
 #define OFFERED_MIN 16u /* pieces */
-#define LEASE_TIMES 4   /* a lease's time, until it is given up here too */
+/* A lease is given up here after this many times its duration. */
+#define LEASE_TIMES 4
 #define STUCK_NS (2 * NS_PER_S)
 #define STUCK_MAX_NS (10 * NS_PER_S)
 #define ALONE_NS (30 * NS_PER_S)
@@ -27,10 +29,10 @@ struct origin_batch {
 	uint32_t pieces[SWARM_LEASE_MAX];
 	size_t n;
 	uint64_t bytes, max;
-	bool is_stuck; /* all of them */
+	bool is_stuck; /* all pieces of the batch are stuck */
 };
 
-/* `d`: the demand for it, when it is to be read for that; NULL: it is bulk. */
+/* May this node read the piece? `d` is the demand to read it for; NULL: it is read for bulk. */
 static bool is_ours(struct swarm *s, uint32_t piece, const struct demand *d,
 		    int64_t now)
 {
@@ -61,8 +63,8 @@ static int64_t lease_patience(const struct swarm *s)
 	return ns < STUCK_MAX_NS ? ns : STUCK_MAX_NS;
 }
 
-/* Others have it, but nobody from whom it can be had: who might have it is silent,
- * or the tracker says so and none of them was heard of since. */
+/* Other nodes have the piece, but it cannot be had from them: a holder is silent, or the
+ * tracker says that nodes have it and nothing was heard from any of them. */
 static bool is_stuck(const struct swarm *s, uint32_t piece, int64_t now)
 {
 	const struct piece *p = &s->pieces[piece];
@@ -73,7 +75,7 @@ static bool is_stuck(const struct swarm *s, uint32_t piece, int64_t now)
 	       turn_idle(s, piece, now) >= lease_patience(s);
 }
 
-/* A piece that is stuck is asked for in a call of its own. */
+/* Pieces that are stuck are asked for in a call without other pieces. */
 static bool fits_batch(struct swarm *s, const struct origin_batch *b,
 		       uint32_t piece, int64_t now)
 {
@@ -93,7 +95,7 @@ static bool batch_add(struct swarm *s, struct origin_batch *b, uint32_t piece)
 	return true;
 }
 
-/* `piece`, and those that follow it, as long as they are wanted by `flags`. */
+/* Add `piece` and the adjacent ones after it that have one of `flags`. */
 static bool add_run(struct swarm *s, struct origin_batch *b, uint32_t piece,
 		    unsigned int flags, int64_t now)
 {
@@ -125,14 +127,14 @@ static void gather_hot(struct swarm *s, struct origin_batch *b, int64_t now)
 		if (fits_batch(s, b, h->window[at], now) &&
 		    !add_run(s, b, h->window[at], PIECE_IN_WINDOW, now))
 			return;
-	/* All of the window is on its way to somebody: open more of it, so that
-	 * the origin does not idle. */
+	/* All pieces of the window are being read by some node: widen it, so that the origin
+	 * does not idle. */
 	if (!b->n && h->next < h->n && h->width + WINDOW_STEP <= h->room)
 		h->width += WINDOW_STEP;
 }
 
-/* Those that lost whoever had them are found here: where nobody can be asked, nobody
- * looks at what is offered. */
+/* Find offered pieces whose holders have left. When no peer can be asked, nothing else goes
+ * through this list. */
 static void look_at_offered(struct swarm *s, int64_t now)
 {
 	struct cold *c = &s->cold;
@@ -195,7 +197,7 @@ static void pieces_sort(uint32_t *pieces, size_t n)
 	}
 }
 
-/* Read what is still wanted of these. */
+/* Read those of these pieces that are still wanted. */
 static void read_origin(struct swarm *s, const uint32_t *pieces, size_t n,
 			int64_t expires, int64_t now)
 {
@@ -229,7 +231,7 @@ static void read_origin(struct swarm *s, const uint32_t *pieces, size_t n,
 	s->cfg.host->origin(s->cfg.arg, reads, n_reads, priority);
 }
 
-/* This read is not asked of a tracker, so no lease ends with it. */
+/* No lease to wait for: this read is not granted by the tracker. */
 static void read_batch(struct swarm *s, const struct origin_batch *b,
 		       int64_t now)
 {
@@ -238,9 +240,9 @@ static void read_batch(struct swarm *s, const struct origin_batch *b,
 	read_origin(s, b->pieces, b->n, INT64_MAX, now);
 }
 
-/* The tracker says that others read it, and none of the neighbours has it though this
- * demand has waited long: somebody may hold it for ever.  Nodes read it one after
- * the other, so that what the first of them reads may reach the rest. */
+/* The tracker says that other nodes read the piece, but no neighbour has it though the demand
+ * has waited long: a node may hold it back for ever. Nodes then read it one after the other, so
+ * that the first copy may reach the others. */
 static bool is_kept_from(struct swarm *s, const struct demand *d, int64_t now)
 {
 	const struct piece *p = &s->pieces[d->piece];
@@ -252,7 +254,7 @@ static bool is_kept_from(struct swarm *s, const struct demand *d, int64_t now)
 	return now - d->since >= demand_patience(s) + turn_wait(s, d->piece);
 }
 
-/* Without a lease. */
+/* Read such pieces without a lease. */
 static void read_kept_from(struct swarm *s, int64_t now)
 {
 	struct origin_batch b = { .max = s->lim.flying_max };
@@ -283,14 +285,14 @@ static void ask_or_read(struct swarm *s, const struct origin_batch *b,
 	if (!b->n)
 		return;
 	if (s->has_tracker) {
-		/* The tracker gives a reader what others have, too. */
+		/* to a reader's call the tracker grants even what others have */
 		ask_tracker(s, b, b->is_stuck ? SOURCE_DEMAND : priority, now);
 		return;
 	}
 	read_batch(s, b, now);
 }
 
-/* Neighbours that an unverified piece has to be sent to. */
+/* Count the neighbours that an unverified piece has to be sent to. */
 static unsigned int n_receivers(const struct swarm *s)
 {
 	unsigned int n = 0;
@@ -340,8 +342,8 @@ void swarm_sent(struct swarm *s, uint32_t piece)
 	s->sent_bytes += s->cfg.sizes[piece];
 }
 
-/* How much the origin carries and whose turn it is, the tracker knows; without one
- * each node is careful for itself. */
+/* The tracker limits the load of the origin and says whose turn it is; without one, each node
+ * limits its own reads. */
 static uint64_t origin_budget(const struct swarm *s, int64_t now)
 {
 	uint64_t credit = s->origin_rate / 1000 *
@@ -358,9 +360,8 @@ static uint64_t origin_budget(const struct swarm *s, int64_t now)
 	return credit > used ? credit - used : 0;
 }
 
-/* Others have enough that this node lacks to keep its link busy for a while: the
- * origin is read when that runs out, and not by those who are ahead.  What is offered
- * by somebody who does not give it is not enough. */
+/* Do others offer enough pieces to keep this node's link busy for a while? Then it leaves the
+ * origin to nodes that have less. Offers of a silent or useless peer do not count. */
 static bool has_enough_offered(struct swarm *s, int64_t now)
 {
 	uint64_t enough = OFFERED_MIN + s->came_rate / (s->size ? s->size : 1);
@@ -372,9 +373,8 @@ static bool has_enough_offered(struct swarm *s, int64_t now)
 	return s->cold.n_offered >= enough;
 }
 
-/* All links are for what is hot as long as it comes, and not for ever.  An origin that
- * is as slow as one of them loses the time in which it comes from peers, which is
- * short. */
+/* While hot pieces arrive, links are kept for them, for ALONE_NS at most. A slow origin then
+ * idles for this time, which is short. */
 static bool hot_comes(const struct swarm *s, int64_t now)
 {
 	return s->hot.here < s->hot.total &&
@@ -465,8 +465,8 @@ void swarm_leases(struct swarm *s, const struct swarm_grant *g, int64_t now)
 			break;
 		}
 	}
-	/* A node that is refused because others read it waits for that piece; one that is
-	 * refused for lack of room waits with whatever piece. */
+	/* If other nodes read a piece, wait with that piece; if the origin is full, wait with
+	 * all pieces. */
 	for (size_t i = 0; i < g->n_asked && !g->is_full; i++)
 		if (g->asked[i] < s->cfg.n_pieces) {
 			s->pieces[g->asked[i]].after = tick_of(s, now + retry);
@@ -509,7 +509,8 @@ void swarm_tracker(struct swarm *s, bool is_there, int64_t now)
 
 void origin_check(struct swarm *s, int64_t now)
 {
-	/* The first in turn reads nothing cold either: nobody is late. */
+	/* While hot pieces come, the node whose turn it is reads no cold ones either, so its
+	 * turn is not late. */
 	if (hot_comes(s, now))
 		turns_begin_cold(s, now);
 	turns_check(s, now);

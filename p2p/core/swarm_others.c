@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Other pieces that a request would take as well.  Many nodes want the rarest pieces of the
- * same holder, who sends each to one of them at a time; a refusal costs the way there and
- * back, which is long where links are full.  So a request names some more pieces, the holder
- * sends the first that is free, and no other request names them until it says which.
+ * Alternative pieces of a request. Many nodes want the rarest pieces of the same holder, which
+ * sends each to one of them at a time; a refusal costs a round trip, which is long on full links.
+ * So a request names more pieces, the holder sends the first that is free, and no other request
+ * names them until it begins to answer.
  */
 #include "p2p/core/swarm_parts_priv.h"
 
@@ -37,7 +37,7 @@ static unsigned int piece_rarity(const struct swarm *s, uint32_t piece)
 	return (unsigned int)__builtin_popcountll(s->pieces[piece].holders);
 }
 
-/* Until it is known which, it is as much as the largest. */
+/* Until the peer chooses a piece, count the request with the largest one that it names. */
 static void flight_resize(struct swarm *s, struct piece_flight *f,
 			  uint32_t size, uint32_t unpacked)
 {
@@ -54,7 +54,7 @@ static uint32_t piece_is_larger(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-/* Keep the `max` rarest, rarest first. */
+/* Insert a piece into the list of the `max` rarest, rarest first. */
 static void candidate_keep(const struct swarm *s, struct piece_flight *f,
 			   uint32_t piece, unsigned int max)
 {
@@ -110,7 +110,7 @@ void others_release(struct swarm *s, struct piece_flight *f)
 	f->n_others = 0;
 }
 
-/* The flight carries `piece` from now on, which no other flight names. */
+/* The flight carries `piece` from now on; no other flight names it. */
 static void move_to(struct swarm *s, struct piece_flight *f, uint32_t piece)
 {
 	s->pieces[f->piece].flight = 0;

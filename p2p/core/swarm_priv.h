@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside of the core.  swarm.c owns life and the round of decisions,
- * swarm_want.c what is wanted, swarm_choose.c the choice of piece and peer,
- * swarm_flight.c what was asked for, swarm_late.c what of it is late,
- * swarm_others.c what would do as well, swarm_origin.c leases and reads,
- * swarm_turn.c whose turn it is without a tracker, swarm_news.c what neighbours
- * say and are told.
+ * Private structures of the core. swarm.c: creation and the round of decisions; swarm_want.c:
+ * wanted pieces; swarm_choose.c: choice of piece and peer; swarm_flight.c: requests in flight;
+ * swarm_late.c: late requests; swarm_others.c: alternative pieces of a request; swarm_origin.c:
+ * leases and reads of the origin; swarm_turn.c: turns without a tracker; swarm_news.c: news from
+ * and for neighbours.
  *
- * A decision costs the scan of one window: who has a piece is one word of bits,
- * so its rarity is a count of bits, and whom it can be asked from is an AND.
+ * A decision costs the scan of one window: the holders of a piece are one word of bits, so its
+ * rarity is a count of bits, and the peers to ask are an AND.
  */
 #ifndef BOOTSEER_P2P_CORE_SWARM_PRIV_H
 #define BOOTSEER_P2P_CORE_SWARM_PRIV_H
@@ -22,71 +21,77 @@
 #define ANSWER_BUCKETS 32u
 #define STRIKES_MAX 3u
 #define FAILED_MAX 15u
-#define ORIGIN UINT8_MAX /* as a flight's peer */
+#define ORIGIN UINT8_MAX /* value of a flight's `peer` for the origin */
 
-/* While something is wanted, what is due is looked at so often; while only bulk is,
- * the seldomer the longer answers take. */
+/* How often due work is checked while pieces are wanted; while only bulk is wanted, less often
+ * the longer answers take. */
 #define CHECK_NS (5 * NS_PER_MS)
 #define CHECK_MAX_NS (20 * NS_PER_MS)
-#define CHECKS_OF_ANSWER 8            /* in the shortest time of an answer */
+/* Checks within the shortest time of an answer. */
+#define CHECKS_OF_ANSWER 8
 #define NEWS_MAX_NS (500 * NS_PER_MS) /* between news */
-/* News make a node without enough under way look for more at most so often. */
+/* A node without enough in flight looks for more pieces after news, but at most this often. */
 #define PUMP_NS (NS_PER_MS / 2)
 #define COLD_CHOICE 8u
-#define COLD_SAMPLE 256u /* looked at of the rest, for one choice */
+/* Entries of the cold list considered for one choice. */
+#define COLD_SAMPLE 256u
 
 enum piece_flags {
 	PIECE_HERE = 1,
-	PIECE_HOT = 2, /* wanted: (flag of an order) */
+	PIECE_HOT = 2, /* wanted by the hot list */
 	PIECE_COLD = 4,
 	PIECE_DEMAND = 8,
-	PIECE_LEASING = 16,     /* the tracker was asked */
+	PIECE_LEASING = 16,     /* the tracker was asked for a lease */
 	PIECE_RANKED = 32,      /* `rank` is known */
-	PIECE_IN_WINDOW = 64,   /* of the hot order */
-	PIECE_IN_OFFERED = 128, /* lists of the cold one */
+	PIECE_IN_WINDOW = 64,   /* in the hot window */
+	PIECE_IN_OFFERED = 128, /* in a list of struct cold */
 	PIECE_IN_UNHELD = 256,
-	PIECE_REFUSED = 512, /* the tracker said that others have it */
-	PIECE_UNVOUCHED =
-		1024, /* here, but not verified: others are not told */
+	PIECE_REFUSED = 512,    /* the tracker said that other nodes have or
+	                      * read it */
+	PIECE_UNVOUCHED = 1024, /* here, not verified, not announced */
 };
-#define FLAGS 0xfffu /* of a piece */
+#define FLAGS 0xfffu /* all flags of a piece */
 #define PIECE_WANTED (PIECE_HOT | PIECE_COLD | PIECE_DEMAND)
 
 struct piece {
 	uint64_t holders; /* a bit for each peer */
-	uint64_t
-		resting; /* of them, those that bulk does not ask before `rest` */
-	/* The origin is not asked before: the tracker said no, or the origin
-	 * failed. In ticks, see tick_of(). */
+	uint64_t resting; /* holders that bulk does not ask before `rest` */
+	/* Tick before which the origin is not asked for the piece: the tracker refused, or the
+	 * origin failed. See tick_of(). */
 	uint32_t after;
-	/* Neighbours promise it until then; and since when promises of it count:
-	 * they do for a while, however many neighbours make them. */
+	/* Tick until which neighbours promise the piece; and tick since which promises of it
+	 * count: only for a while, however many neighbours make them. */
 	uint32_t promised, promised_since;
-	uint32_t rest;   /* in ticks: after it nobody rests */
-	uint16_t flight; /* the first of its flights, plus one; 0: none */
+	uint32_t rest; /* tick after which no holder rests */
+	/* First flight of the piece, index plus one; 0: none. */
+	uint16_t flight;
 	uint16_t flags : 12;
-	uint16_t failed : 4; /* how often the origin did */
-	uint16_t rank;       /* of this node for it, see swarm_turn.c */
+	uint16_t failed : 4; /* how often the origin failed */
+	/* This node's rank for the piece, see swarm_turn.c. */
+	uint16_t rank;
 };
 
 struct piece_flight {
-	uint32_t piece, size, came; /* bytes of it */
+	/* Piece number; its bytes; bytes that came. */
+	uint32_t piece, size, came;
 	uint32_t unpacked;
-	uint16_t next, prev; /* in order of being asked; plus one */
-	uint16_t twin;       /* another one for the piece, plus one */
-	uint8_t peer;        /* or ORIGIN */
+	uint16_t next, prev; /* list by time of asking; index plus one */
+	/* Second flight for the same piece, index plus one; 0: none. */
+	uint16_t twin;
+	uint8_t peer; /* or ORIGIN */
 	uint8_t priority;
 	bool is_hedge;
-	bool is_turn;   /* from the origin, in this node's own turn */
-	uint64_t ahead; /* bytes that its peer had to send then, with it */
+	bool is_turn; /* a read of the origin in this node's own turn */
+	/* Bytes the peer still had to send then, with this piece. */
+	uint64_t ahead;
 	int64_t asked, expected_ns, expires;
-	/* Until its peer begins to send one of them: it may be one of these
-	 * as well. */
+	/* Other pieces that the request names. Until the peer begins to answer, any of them may
+	 * be the one it sends. */
 	uint32_t others[SWARM_OTHERS_MAX];
 	uint8_t n_others;
 };
 
-struct answers { /* how long answers took: two buckets an octave */
+struct answers { /* histogram of answer times: two buckets an octave */
 	uint16_t n[ANSWER_BUCKETS];
 	unsigned int total;
 };
@@ -98,27 +103,31 @@ struct peer {
 	uint64_t bytes, flying, rate;
 	unsigned int n_flying, strikes, quarantines, refusals;
 	struct answers answers;
-	/* Bytes or an answer of it; first refusal of those without an answer. */
+	/* busy_until: not asked before; moved: last bytes; heard: last answer; refused: first
+	 * refusal since its last answer. */
 	int64_t busy_until, moved, heard, refused;
-	int64_t quiet; /* since when, though it was asked again; 0: it is not */
-	/* State of what the peer was told: places below `snapshot` and entries of the log
-	 * before `told`; promises before `told_promises`. */
+	/* Silent since then, though asked again; 0: not silent. */
+	int64_t quiet;
+	/* News that the peer was told: pieces below `snapshot`, log entries before `told`, and
+	 * promises before `told_promises`. */
 	uint32_t snapshot;
 	uint64_t told, told_promises;
 };
 
-/* Pieces that a recorded start reads, in its order. */
+/* Hot list: pieces that a recorded start reads, in its order. */
 struct hot_pieces {
 	uint32_t *pieces;
-	uint32_t n, next; /* those before `next` have been in the window */
-	uint32_t *window; /* wanted and not asked for; also what came back */
+	uint32_t n, next; /* entries before `next` have been in the window */
+	uint32_t *window; /* pieces to ask for, also after a failed request */
 	uint32_t n_window, width, room;
-	uint32_t total, here; /* wanted in all, of those here */
-	int64_t since, came;  /* the order; the last of them, or the order */
+	/* Pieces wanted in all; of these, pieces here. */
+	uint32_t total, here;
+	/* When the list was set; when its last piece came. */
+	int64_t since, came;
 };
 
-/* The rest, in no order: what somebody has, and what nobody has.  Both lists may
- * hold what left them; that is seen when one comes across it. */
+/* Cold list, unordered: pieces that a neighbour has, and pieces that none has. An entry that no
+ * longer belongs in its list is removed when a scan meets it. */
 struct cold {
 	uint32_t *offered, *unheld;
 	uint32_t n_offered, n_unheld;
@@ -127,7 +136,8 @@ struct cold {
 
 struct demand {
 	uint32_t piece;
-	int64_t since, first, deadline; /* first of its readers', last */
+	/* First reader's begin; last reader's deadline. */
+	int64_t since, first, deadline;
 };
 
 struct lease_call {
@@ -147,36 +157,40 @@ struct swarm {
 	struct hot_pieces hot;
 	struct cold cold;
 	bool is_paused;
-	struct demand *demands; /* by `first` */
+	struct demand *demands; /* sorted by `first` */
 	size_t n_demands, demands_room;
 
 	struct peer peers[SWARM_PEERS_MAX];
-	/* Peers that only refuse, and those that were asked and send nothing:
-	 * they hold nothing back. */
+	/* Bits of peers that only refuse, and of peers that were asked and send nothing: pieces
+	 * of theirs may be read from the origin. */
 	uint64_t useless, silent;
-	int64_t checked;        /* when flights were looked at */
-	int64_t heard;          /* of anybody */
-	uint64_t ready;         /* peers that may be asked, for this round */
-	uint32_t tick;          /* of this round */
-	uint64_t rate;          /* of a peer, smoothed over all */
-	struct answers answers; /* of all */
+	int64_t checked; /* time of the last check of flights */
+	int64_t heard;   /* when any peer was last heard */
+	/* Bits of the peers that may be asked in this round. */
+	uint64_t ready;
+	uint32_t tick;          /* tick of this round */
+	uint64_t rate;          /* rate of a peer, averaged over all */
+	struct answers answers; /* answer times of all peers */
 	int64_t pumped;
 
 	struct piece_flight flights[FLIGHTS_MAX];
-	uint16_t first, last, unused;        /* plus one */
-	unsigned int n_flights, n_unsettled; /* of them, those with others */
-	uint64_t flying, unpacked; /* bytes; those that they unpack to */
+	uint16_t first, last, unused; /* index plus one */
+	/* Flights; those that still name several pieces. */
+	unsigned int n_flights, n_unsettled;
+	/* Stored bytes in flight; the same unpacked. */
+	uint64_t flying, unpacked;
 	uint64_t hedged_bytes, came_bytes;
-	uint64_t came_rate, came_counted; /* bytes a second; at the last look */
+	/* Bytes arriving a second; came_bytes when last measured. */
+	uint64_t came_rate, came_counted;
 	int64_t came_at;
-	unsigned int n_measured; /* of that rate, 8 at most */
-	int64_t got, gap_ns; /* the last piece came; between two, smoothed */
-	unsigned int
-		n_longer;   /* all is waited for twice as long, so often ... */
-	int64_t longer;     /* ... since then */
-	int64_t answer_min; /* shortest time of an answer; 0: none yet */
-	int64_t refusal_ns; /* that refusals take, smoothed */
-	uint64_t size;      /* of a piece, usually */
+	unsigned int n_measured; /* samples in came_rate, 8 at most */
+	/* When the last piece came; average gap between pieces. */
+	int64_t got, gap_ns;
+	unsigned int n_longer; /* how often the patience was doubled ... */
+	int64_t longer;        /* ... and when last */
+	int64_t answer_min;    /* shortest time of an answer; 0: none yet */
+	int64_t refusal_ns;    /* average time until a refusal comes */
+	uint64_t size;         /* average bytes of a piece */
 
 	bool has_tracker;
 	struct lease_call calls[LEASE_CALLS_MAX];
@@ -188,12 +202,12 @@ struct swarm {
 	uint64_t unvouched_read, unvouched_sent;
 	/* Bytes sent in all, and at the last measurement; bytes a second, smoothed. */
 	uint64_t sent_bytes, sent_counted, sent_rate;
-	int64_t looked; /* when what is offered was looked through last */
+	int64_t looked; /* when the offered pieces were last searched */
 
-	uint64_t members[SWARM_MEMBERS_MAX]; /* others */
+	uint64_t members[SWARM_MEMBERS_MAX]; /* other nodes */
 	size_t n_members;
-	/* Last news of what nobody had: hot, the rest; and those that were more
-	 * than a promise. */
+	/* [0] hot, [1] cold: time of the last news of a piece that no neighbour had; `brought`
+	 * leaves out promises. */
 	int64_t progress[2], brought[2];
 
 	/* Pieces that came or went, newest at `logged`. A ring. */

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Turns to read a piece from the origin, when nobody hands out leases: rendezvous hashing
- * (Thaler and Ravishankar, 1998) of each piece over the names of those who take part.
+ * Turns to read a piece from the origin when no tracker gives leases: rendezvous hashing (Thaler
+ * and Ravishankar, 1998) of each piece over the names of the nodes that take part.
  *
- * The first in turn reads it at once.  The others believe that he does, though they may not be
- * his neighbours: as long as they hear of anything that nobody here had, turns are being
- * taken.  When nothing new was heard for a while, those who are next in turn do one after the
- * other; so a node that is alone, or whose members are long gone, gets everything for all
- * that.
+ * The first node in turn reads the piece at once. The others assume that it does, though it may
+ * not be their neighbour: as long as they hear of any piece that no neighbour had, turns are being
+ * taken. When nothing new was heard for a while, the next nodes in turn read, one after the other;
+ * so a node that is alone, or whose members have left long ago, still gets everything.
  */
 #include "p2p/core/swarm_parts_priv.h"
 
-#define TURNS_MAX 20u /* who is later waits no longer */
+#define TURNS_MAX 20u /* later nodes wait no longer than this many steps */
 #define TURN_MAX_NS (5 * NS_PER_S)
-/* Promises alone are believed in so many times as long as one of them. */
+/* Promises without arriving pieces are believed for this many times promise_max_ns. */
 #define PROMISES_TIMES 2
 
 /* FNV-1a, G. Fowler, L. C. Noll and K.-P. Vo. */
@@ -36,7 +35,7 @@ static uint64_t turn_score(uint64_t name, uint32_t piece)
 	return x ^ (x >> 31);
 }
 
-/* How many come before this node. */
+/* How many nodes have their turn before this one. */
 static uint16_t rank_of(struct swarm *s, uint32_t piece)
 {
 	struct piece *p = &s->pieces[piece];
@@ -113,8 +112,8 @@ void turns_begin_cold(struct swarm *s, int64_t now)
 	s->progress[1] = s->brought[1] = now;
 }
 
-/* Without a tracker every node reads its own share of the origin: while reads of ours are under
- * way, those of the others are not late. */
+/* Without a tracker every node reads its own share of the origin: while this node's own reads
+ * are not finished, reads of the others are not late. */
 void turns_check(struct swarm *s, int64_t now)
 {
 	if (s->has_tracker || !s->origin_flying)
@@ -127,7 +126,7 @@ void turns_check(struct swarm *s, int64_t now)
 	}
 }
 
-/* The time that the origin takes for this node is taken for that of others. */
+/* Expect the origin to take as long for other nodes as for this one. */
 static int64_t turn_patience(const struct swarm *s)
 {
 	int64_t ns = s->origin_answer_ns;
@@ -153,7 +152,7 @@ bool turn_is_ours(struct swarm *s, uint32_t piece, const struct demand *d,
 
 	if (!rank_of(s, piece))
 		return true;
-	/* A promise that was not kept: then it is the next one's turn. */
+	/* Until a promise has failed and this node's delay has passed, it is not its turn. */
 	if (promised && promised > tick_of(s, now - wait))
 		return false;
 	if (p->after && p->after > tick_of(s, now - wait))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Wants of the node: demand by deadline; a hot set, of whose order a window is open that moves
- * along the trace; and the rest, in lists by whether somebody has it.
+ * Pieces that the node wants: demand, sorted by deadline; the hot list, of which a window is open
+ * that moves along the recorded order; and the cold list, split by whether a neighbour has the
+ * piece.
  */
 #include <errno.h>
 #include <string.h>
@@ -59,7 +60,8 @@ static void hot_return(struct swarm *s, uint32_t piece)
 	if (!is_open(p, PIECE_HOT) || p->flags & PIECE_IN_WINDOW)
 		return;
 	if (s->hot.n_window == s->hot.room) {
-		s->hot.next = 0; /* it is found again where it was */
+		s->hot.next = 0; /* the piece is found again when the list
+		                  * is scanned anew */
 		return;
 	}
 	p->flags |= PIECE_IN_WINDOW;
@@ -182,8 +184,8 @@ static void demand_insert(struct swarm *s, struct demand d)
 	s->pieces[d.piece].flags |= PIECE_DEMAND;
 }
 
-/* A peer that was asked for the piece among others might send another one: it is asked anew
- * for this. */
+/* A peer that was asked for this piece among others might send another one. Ask it again for
+ * this piece alone. */
 static void release_for_reader(struct swarm *s, uint32_t piece)
 {
 	uint16_t index = s->pieces[piece].flight;
@@ -312,7 +314,8 @@ static void cancel_unwanted(struct swarm *s)
 		if (s->pieces[piece].flags & PIECE_WANTED)
 			continue;
 		flight_cancel_all(s, piece);
-		next = s->first; /* the next one may have been its twin */
+		next = s->first; /* the next flight may have been the twin
+		                  * of the cancelled one */
 	}
 }
 
@@ -400,7 +403,7 @@ void swarm_drop(struct swarm *s, uint32_t piece)
 
 	if (!swarm_has(s, piece))
 		return;
-	/* The user dropped the piece, and does not want it back. */
+	/* The user dropped the piece and does not want it back. */
 	p = &s->pieces[piece];
 	if (p->flags & PIECE_HOT) {
 		s->hot.here--;

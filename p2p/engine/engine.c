@@ -111,7 +111,7 @@ void bytes_unref(struct bytes *b)
 
 /* ---------------------------------------------------------------- open --- */
 
-/* The texts of a configuration. */
+/* Members of struct p2p_config that are strings. */
 static const size_t texts[] = {
 	offsetof(struct p2p_config, listen),
 	offsetof(struct p2p_config, advertise),
@@ -242,7 +242,7 @@ static int start_net(struct p2p *p, struct error *err)
 	int rc = net_new(&cfg, &p->net, err);
 
 	if (rc == 0)
-		p->self = *net_self(p->net); /* with an address */
+		p->self = *net_self(p->net); /* now with this node's address */
 	return rc;
 }
 
@@ -287,7 +287,7 @@ static int start_trackers(struct p2p *p, struct error *err)
 
 	if (!p->cfg.trackers || !p->cfg.trackers[0])
 		return 0;
-	p->tracker_is_there = true; /* until one is not */
+	p->tracker_is_there = true; /* until a call to a tracker fails */
 	return tracker_client_new(&cfg, &p->trackers, err);
 }
 
@@ -331,8 +331,8 @@ static void *loop_main(void *arg)
 {
 	struct p2p *p = arg;
 
-	/* The loop fails only where it could not begin, and then nothing goes on: readers have
-	 * deadlines, engine_run() has none. */
+	/* The loop can only fail before it has run. Readers then time out, but engine_run()
+	 * would wait for ever. */
 	(void)!loop_run(p->loop, NULL);
 	return NULL;
 }
@@ -405,7 +405,7 @@ void p2p_close(struct p2p *p)
 		probe_stop(p);
 		if (p->net)
 			net_free(p->net);
-		p->net = NULL; /* works that end now look at it */
+		p->net = NULL; /* jobs that end after this check it */
 	}
 	pool_free(p->hash);
 	host_jobs_free(p);
@@ -453,7 +453,7 @@ static void engine_reload(void *arg)
 	struct capability_keys *keys = NULL;
 	int rc = 0;
 
-	/* Files that cannot be read leave the node with what it had. */
+	/* If a file cannot be read, the node keeps the old contents. */
 	if (p->cfg.ca_file)
 		r->rc = net_reload(p->net, &r->err);
 	fault_check_cert(p, time(NULL), true);

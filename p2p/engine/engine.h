@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside of p2p.h: what binds the core, links, tracker, cache and origin.
+ * Private structures behind p2p.h: they connect the core, links, trackers, cache and origin.
  *
- *   engine.c          open and close, the loop's thread, calls into it
- *   engine_image.c    an image: its pieces, the core's calls and its clock
- *   engine_parts.h    what each of the others holds of an image
- *   engine_want.c     who waits: readers and lists
- *   engine_source.c   readers' side: a block source
- *   engine_fetch.c    lists' side: the contract of device_fetch_list()
- *   engine_arrive.c   what comes: unpacked, checked, kept
- *   engine_origin.c   reading from the origin
- *   engine_host_job.c     threads for what may hang, and whose turn it is
- *   engine_serve.c    answering others
- *   engine_link.c     links and neighbours, and what they say
- *   engine_retry.c    images for which a link had no room
- *   engine_givers.c   which neighbours gave how much
- *   engine_member.c   who is known, and whom to connect to
- *   engine_hearsay.c  what neighbours say of others
- *   engine_rights.c   who may have what
- *   engine_tracker.c  calls to the trackers
- *   engine_probe.c    whether they do what is asked, before an image asks
- *   engine_check.c    what can be told of a configuration alone
- *   engine_fault.c    what the operator is told, links that fail
- *   engine_stats.c    figures
+ *   engine.c           open and close, the loop's thread, calls into it
+ *   engine_image.c     an image: its pieces, the core's calls and its clock
+ *   engine_parts.h     what each other file keeps for an image
+ *   engine_want.c      waiting readers and lists
+ *   engine_source.c    readers: a block source
+ *   engine_fetch.c     lists: the contract of device_fetch_list()
+ *   engine_arrive.c    arriving pieces: unpack, check, store
+ *   engine_origin.c    reading from the origin
+ *   engine_host_job.c  threads for calls that may hang, and their fair use
+ *   engine_serve.c     answers to other nodes
+ *   engine_link.c      links and neighbours, and their messages
+ *   engine_retry.c     images for which a link had no room
+ *   engine_givers.c    how much each neighbour sent
+ *   engine_member.c    known members, and which of them to connect to
+ *   engine_hearsay.c   addresses that neighbours announce
+ *   engine_rights.c    which node may have which image
+ *   engine_tracker.c   calls to the trackers
+ *   engine_probe.c     checks whether trackers answer before an image needs them
+ *   engine_check.c     checks of a configuration alone
+ *   engine_fault.c     notes to the operator, links that fail
+ *   engine_stats.c     figures
  *
- * One thread runs the loop and owns everything that does not say otherwise.
- * Other threads come in by engine_run(); the pools' works come back by done().
+ * One thread runs the loop and owns everything that does not say otherwise. Other threads come in
+ * by engine_run(); the pools' jobs come back by done().
  */
 #ifndef BOOTSEER_P2P_ENGINE_ENGINE_H
 #define BOOTSEER_P2P_ENGINE_ENGINE_H
@@ -63,8 +63,8 @@ struct bytes {
 	uint8_t data[];
 };
 
-/* An image: what engine_image.c holds, and of each other file the part that this one
- * alone reads and writes (tests/lint/locks.md has the table, and the lint keeps it). */
+/* An open image: what engine_image.c keeps, and for each other file a part that only that file
+ * reads and writes (table in tests/lint/locks.md, checked by the lint). */
 struct p2p_image {
 	LIST_ENTRY(p2p_image) all;
 	struct p2p *p;
@@ -72,7 +72,7 @@ struct p2p_image {
 	struct digest image;
 	bool is_metadata;
 	atomic_int_fast64_t moved_ns, told_ns; /* as struct p2p_progress */
-	uint64_t id; /* for the relay: no two have the same */
+	uint64_t id;                           /* key for the relay; unique */
 	const struct blockmap *map;
 	char *label, *repo;
 	char *(*authorization)(void *arg, struct pace *pace);
@@ -85,11 +85,11 @@ struct p2p_image {
 
 	struct swarm *swarm;
 	struct loop_call settle_call;
-	bool is_settling; /* it is posted */
+	bool is_settling; /* settle_call is posted */
 	struct loop_timer tick, news, connect;
 	bool news_armed;
 	bool is_closing;
-	unsigned int n_works; /* under way; with p->lock */
+	unsigned int n_works; /* jobs under way; under p->lock */
 
 	struct image_wants wants;
 	struct image_origin origin;
@@ -106,22 +106,24 @@ struct p2p {
 	struct net_node self;
 	struct loop *loop;
 	struct thread thread;
-	struct pool *hash;                       /* unpacks and checks */
-	struct host_job_threads jobs[HOST_JOBS]; /* for origins, and rights */
+	struct pool *hash; /* unpacks and checks */
+	/* For calls to origins and permit services. */
+	struct host_job_threads jobs[HOST_JOBS];
 	LIST_HEAD(, job_host) hosts;
-	struct pool *disk;               /* reads the cache for others */
-	struct pool *calls;              /* to the trackers */
+	/* Reads the cache to serve other nodes. */
+	struct pool *disk;
+	struct pool *calls;              /* calls to the trackers */
 	struct tracker_client *trackers; /* NULL: none */
 	struct net *net;
 	struct slots *slots;
-	struct relay *relay; /* NULL: nothing is kept */
+	struct relay *relay; /* NULL: no relay */
 	struct capability_keys *keys;
-	struct revoked *revoked; /* NULL: nothing is known to be */
-	struct rights_reading
-		*reading;    /* of what was revoked; NULL: it is not */
+	struct revoked *revoked; /* NULL: no list of revoked rights */
+	/* Running query for revoked rights; NULL: none. */
+	struct rights_reading *reading;
 	struct probe *probe; /* NULL: there are no trackers */
 	bool tracker_is_there;
-	struct work save_work; /* of the members file */
+	struct work save_work; /* writes the members file */
 	char *members_path, *members_text;
 	struct loop_timer members_timer, revoked_timer, probe_timer;
 	bool members_changed;
@@ -134,15 +136,17 @@ struct p2p {
 	uint64_t serial;
 	unsigned int links_made, name_seed;
 	uint64_t random;
-	uint64_t run;          /* of this node, for the trackers */
-	struct p2p_stats past; /* of images that are closed */
+	/* Random number of this run, told to the trackers. */
+	uint64_t run;
+	struct p2p_stats past; /* figures of closed images */
 	uint64_t denied, refused, leases;
 	struct faults faults;
 	uint64_t origin_bytes;
-	uint64_t ahead; /* bytes that readers want and have not taken */
+	/* Bytes read ahead for readers that they have not taken yet. */
+	uint64_t ahead;
 
 	atomic_uint_fast64_t memory;
-	pthread_mutex_t lock; /* all below */
+	pthread_mutex_t lock; /* protects all members below */
 	pthread_cond_t changed;
 };
 
@@ -153,8 +157,7 @@ void engine_run(struct p2p *p, void (*fn)(void *arg), void *arg);
 /* A timer that was started once with success cannot fail any more. */
 void engine_arm(struct p2p *p, struct loop_timer *t, int64_t delay_ns);
 uint64_t engine_random(struct p2p *p);
-/* `must`: also beyond the limit, for what is paid for already.  NULL: no
- * memory. */
+/* `must`: allocate beyond the limit too, for bytes that were fetched already. NULL: no memory. */
 struct bytes *bytes_new(struct p2p *p, uint32_t len, bool must);
 struct bytes *bytes_ref(struct bytes *b);
 void bytes_unref(struct bytes *b); /* NULL is allowed */
@@ -162,18 +165,18 @@ void bytes_unref(struct bytes *b); /* NULL is allowed */
 /* ------------------------------------------------------ engine_image.c --- */
 
 void image_block(const struct p2p_image *i, uint32_t piece, struct block *ret);
-/* PIECE_NONE: it is none of the image's. */
+/* PIECE_NONE: the block is not in the image. */
 uint32_t image_piece(const struct p2p_image *i, const struct block *b);
 struct p2p_image *image_by_digest(struct p2p *p, const struct digest *d);
-/* Decide anew, soon. */
+/* Have the core decide again, soon. */
 void image_settle(struct p2p_image *i);
-/* A work that needs the image begins, or has ended.  Any thread. */
+/* A job that needs the image begins, or has ended. Any thread. */
 void image_hold(struct p2p_image *i);
 void image_release(struct p2p_image *i);
-void image_moves(struct p2p_image *i); /* bytes came; any thread */
+void image_moves(struct p2p_image *i); /* note that bytes came; any thread */
 /* Is the piece on the node?  Any thread. */
 bool image_holds(const struct p2p_image *i, uint32_t piece);
-/* Look again whether the piece is on the node. */
+/* Check again whether the piece is on the node, and tell the core. */
 bool image_look(struct p2p_image *i, uint32_t piece, int64_t now);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pieces that arrive: unpacked and checked on a thread of the pool, kept in the cache and in
- * the relay, and only then believed, used and told.
+ * Pieces that arrive: a pool thread unpacks and checks a piece and stores it in the cache and the
+ * relay; only then is it used and announced.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,26 +9,28 @@
 #include "common/clock.h"
 #include "p2p/engine/engine_peer.h"
 
-#define ORIGIN_QUEUE \
-	64u /* works that wait, beyond which the origin does its own */
+/* Queued jobs beyond which the origin's thread does the work itself. */
+#define ORIGIN_QUEUE 64u
 
 struct arrival {
 	struct work work;
-	struct loop_call call; /* where the origin's thread did the work */
+	/* Posts the result if the origin's thread did the work. */
+	struct loop_call call;
 	struct p2p_image *i;
 	uint32_t piece;
 	enum net_form form;
 	enum source_priority why;
 	struct bytes *in, *plain;
 	unsigned int peer; /* SWARM_NONE: the origin */
-	uint64_t serial;   /* of that neighbour */
-	char *node;        /* its name, of pieces without a digest */
-	bool is_foreign;   /* what is kept of such a piece came from a peer */
+	uint64_t serial;   /* serial number of that neighbour */
+	/* The neighbour's name, for pieces without a digest. */
+	char *node;
+	bool is_foreign; /* a piece without a digest that a peer sent */
 	int rc, kept;
 	struct error err;
 };
 
-/* A piece without a digest: its user keeps it. */
+/* Hand a piece without a digest to the image's user, who keeps it. */
 static void keep_unverified(struct arrival *a)
 {
 	struct p2p_image *i = a->i;
@@ -42,7 +44,7 @@ static void keep_unverified(struct arrival *a)
 	a->plain = bytes_ref(a->in);
 }
 
-/* Unpack and check; a->plain on success. */
+/* Unpack and check the piece; sets a->plain on success. */
 static int arrival_check(struct arrival *a, const struct block *b)
 {
 	struct p2p *p = a->i->p;
@@ -76,8 +78,8 @@ static void arrival_run(struct work *w)
 	if (a->rc < 0)
 		return;
 	a->kept = cache_put(p->cfg.cache, &b, a->plain->data, a->why, &a->err);
-	/* A piece that cannot be passed on as it came is served unpacked; one that is stored
-	 * as it is, is in the cache already. */
+	/* The relay keeps compressed pieces as they came. A piece that came unpacked is served
+	 * unpacked, and a raw one is in the cache already. */
 	if (p->relay && a->form == NET_STORED && b.codec != BLOCK_CODEC_RAW)
 		(void)!relay_put(p->relay, i->id, a->piece, a->in->data,
 				 a->in->len);
@@ -87,20 +89,21 @@ static void arrival_came(struct arrival *a, unsigned int peer, int64_t now)
 {
 	struct p2p_image *i = a->i;
 
-	/* The origin may have brought it too late: the peer's bytes were kept. */
+	/* The piece may be a peer's even if the origin sent it too: the bytes that came first
+	 * were kept. */
 	if (a->is_foreign)
 		swarm_doubt(i->swarm, a->piece);
 	if (a->peer == SWARM_NONE || peer != SWARM_NONE)
 		swarm_got(i->swarm, peer, a->piece, now);
 	else
-		swarm_have(i->swarm, a->piece, now); /* who brought it left */
+		swarm_have(i->swarm, a->piece, now); /* its sender has left */
 	if (a->kept < 0)
 		swarm_drop(i->swarm, a->piece);
 	want_came(i, a->piece, a->plain, i->sizes[a->piece], a->kept, &a->err);
 }
 
-/* A piece without a digest is judged by the image's registry, which may be a tenant's own and may
- * lie: so a node whose piece failed is left for this image only. */
+/* Pieces without a digest are checked by the image's registry, which may belong to a tenant and
+ * may lie; so a node whose piece failed is dropped for this image only. */
 static void arrival_failed(const struct arrival *a, unsigned int peer,
 			   int64_t now)
 {
@@ -128,8 +131,8 @@ static void arrival_finish(struct arrival *a)
 		arrival_came(a, peer, now);
 	else if (a->peer == SWARM_NONE || peer != SWARM_NONE)
 		arrival_failed(a, peer, now);
-	/* The manifest says what the blob has not, and a start waits for it: to
-	 * read it again would not help. */
+	/* The blob does not match the manifest, so reading it again would not help; fail it at
+	 * once, since a start waits for it. */
 	if (i->is_metadata && a->peer == SWARM_NONE && a->rc == -EBADMSG)
 		want_failed(i, a->piece, a->rc, &a->err);
 	image_settle(i);
@@ -150,7 +153,7 @@ static void on_call(struct loop_call *c)
 	arrival_finish(container_of(c, struct arrival, call));
 }
 
-/* Without memory to check it, it did not come. */
+/* Without memory to check a piece, drop it as if it had not come. */
 static void arrival_drop(struct p2p_image *i, const struct neighbour *from,
 			 uint32_t piece, struct bytes *in)
 {
@@ -183,13 +186,14 @@ int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,
 	a->work.run = arrival_run;
 	a->work.done = arrival_done;
 	image_hold(i);
-	/* The origin's threads help when hashing does not keep up, so that
-	 * what waits is bounded. */
+	/* The origin's threads do the work themselves when hashing does not keep up, so that
+	 * the queue stays short. */
 	if (!from && pool_queued(p->hash) > ORIGIN_QUEUE) {
 		arrival_run(&a->work);
 		a->call.fn = on_call;
 		loop_post(p->loop, &a->call);
 		return 0;
 	}
-	return pool_submit(p->hash, &a->work); /* its queue has no bound */
+	return pool_submit(p->hash, &a->work); /* cannot fail: the queue has
+	                                        * no limit */
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checks of a configuration that need no node that runs. */
+/* Checks of a configuration that can be made without a running node. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -62,7 +62,7 @@ int p2p_check_addrs(const char *listen, const char *advertise,
 	return 0;
 }
 
-/* A token that nobody can read, or none. */
+/* Is the token file unreadable or empty? */
 static int check_token(const char *path, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -104,7 +104,8 @@ int p2p_check_reach(const struct p2p_config *cfg, struct error *err)
 				 "others are told of %s, which leads each to "
 				 "himself",
 				 addr);
-	/* On a port of its own, so that nobody is in the way of anybody. */
+	/* Try the address with a free port, so that the check does not collide with a running
+	 * node. */
 	net_addr_set_port(&ss, 0);
 	fd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&ss, len) < 0 &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Trouble that the operator is told of: links that do not come about, and a certificate that
- * ends.  A node that is away once is no fault: it is told when it fails again.
+ * Problems reported to the operator: links that cannot be made, and a certificate that expires. A
+ * node that fails once is not reported; only when it fails again.
  */
 #include <errno.h>
 #include <string.h>
@@ -34,12 +34,13 @@ void engine_note(struct p2p *p, enum p2p_note what, const char *about,
 	f->notes[what].n = 0;
 }
 
-/* How each is told of. */
+/* How each kind of failed link is reported. */
 static const struct {
 	enum p2p_fault fault;
 	enum p2p_note note;
-	bool at_once;     /* also of who came, and the first time */
-	const char *cure; /* behind the reason; "": that has it */
+	/* Report the first failure too, and for incoming links. */
+	bool at_once;
+	const char *cure; /* advice after the reason; "": the reason has it */
 } tales[NET_FAULTS] = {
 	[NET_UNREACHABLE] = { P2P_FAULT_UNREACHABLE, P2P_UNREACHABLE, false,
 			      ": does bootseerd run there, is its "
@@ -63,7 +64,7 @@ static void fault_keep(struct p2p *p, const char *node, const char *addr,
 	p->faults.last_at = clock_now_ns();
 }
 
-/* The cure, where the reason does not say it. */
+/* Advice to the operator, if the reason does not contain it. */
 static const char *cure_of(const struct net_failure *f)
 {
 	if (f->fault == NET_UNLIKE &&
@@ -88,7 +89,7 @@ void fault_link(void *arg, const struct net_failure *f)
 		memcpy(m->why, why, sizeof(why));
 		m->fault = tales[f->fault].fault;
 	}
-	/* The second time on end, once for each time that it is lost. */
+	/* Report the second failure in a row, once for each time that the link is lost. */
 	if (!tales[f->fault].at_once && (!m || m->failures != 1))
 		return;
 	(void)snprintf(about, sizeof(about), "%s%s%s", f->name,
@@ -137,7 +138,8 @@ void fault_denied(struct p2p *p, const struct net_node *peer, bool by_us,
 }
 
 #define DAY_S INT64_C(86400)
-#define ENDS_S (14 * DAY_S) /* or a quarter of its time, when that is less */
+/* Warn this long before, or a quarter of the lifetime if less. */
+#define ENDS_S (14 * DAY_S)
 
 static enum cert_state cert_state(const struct net_times *t, int64_t now_s)
 {
@@ -152,7 +154,7 @@ static enum cert_state cert_state(const struct net_times *t, int64_t now_s)
 							    : CERT_GOOD;
 }
 
-/* How long until it ends, in the largest unit that fits. */
+/* Write a duration in the largest unit that fits. */
 static void put_time(char *to, size_t size, int64_t s)
 {
 	if (s >= 2 * DAY_S)
@@ -167,7 +169,8 @@ void fault_check_cert(struct p2p *p, int64_t now_s, bool is_told)
 {
 	static const struct {
 		enum p2p_note note;
-		const char *text, *end; /* the time that is left is between */
+		/* The time left is put between the two. */
+		const char *text, *end;
 	} certs[] = {
 		[CERT_GOOD] = { P2P_CERT_GOOD, "it ends in ", "" },
 		[CERT_ENDS] = { P2P_CERT_ENDS,

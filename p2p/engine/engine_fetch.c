@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Lists' side: device_fetch_list()'s contract.  The core decides what comes when;
- * the caller's thread tells of what came, and asks for leave as it goes on.
+ * Fetching a list of blocks: the contract of device_fetch_list(). The core decides what to fetch
+ * when; the caller's thread reports arrived blocks and asks its owner's pace for more bytes.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,18 +11,19 @@
 #include "common/cond.h"
 #include "p2p/engine/engine.h"
 
-#define TICK_NS (50 * NS_PER_MS) /* how soon a cancel is seen */
-/* Leave is asked for so many bytes at a time, and so far ahead. */
+#define TICK_NS (50 * NS_PER_MS) /* a cancel is seen within this time */
+/* Bytes that are requested from the pace at once, and how far ahead. */
 #define LEAVE_BYTES MIB
 #define LEAVE_AHEAD (16 * MIB)
 #define NONE UINT32_MAX
 
 struct fetch {
 	struct lister l;
-	uint32_t *first; /* by piece: position in the list, or NONE */
-	uint32_t *same;  /* by position: the next one of that piece, or NONE */
-	size_t n_told;   /* pieces */
-	uint64_t leave;  /* bytes that may come */
+	uint32_t *first; /* by piece: first position in the list, or NONE */
+	/* By position: next position of the same piece, or NONE. */
+	uint32_t *same;
+	size_t n_told;  /* pieces reported */
+	uint64_t leave; /* bytes that the pace allows */
 	int64_t resume_ns;
 };
 
@@ -47,7 +48,7 @@ static int check_list(const struct p2p_image *i, const struct device_list *l,
 	return 0;
 }
 
-/* The pieces of the list, each once, and which are here. */
+/* Collect the pieces of the list, each once, and note which are here. */
 static void make_pieces(struct fetch *f)
 {
 	struct lister *l = &f->l;
@@ -83,7 +84,7 @@ static void list_tell(const struct fetch *f, const struct came *c)
 	}
 }
 
-/* Tell of what came, or wait a moment for something.  The first failure. */
+/* Report arrived pieces, or wait a moment for one. Returns the first failure. */
 static int list_collect(struct fetch *f, uint64_t *ret_came)
 {
 	struct lister *l = &f->l;
@@ -119,7 +120,7 @@ static void set_paused(void *arg)
 	want_pause(l, !l->is_paused);
 }
 
-/* Ask the owner of the list whether more bytes may be fetched now; if not, the core waits. */
+/* Ask the owner of the list whether more bytes may be fetched now; if not, fetching pauses. */
 static void fetch_ask_pace(struct fetch *f, uint64_t came)
 {
 	const struct device_list *list = f->l.list;
@@ -170,7 +171,7 @@ static int list_fetch(struct fetch *f, struct error *err)
 		rc = list_collect(f, &came);
 	}
 	engine_run(l->i->p, list_end, l);
-	/* Pieces that came until then are told. */
+	/* Pieces that came before the end are still reported. */
 	while (l->n_taken < l->n_came)
 		(void)list_collect(f, &came);
 	if (rc < 0 && err)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which nodes gave blocks of an image, since somebody asked last: also those that have
+/* How many bytes of an image each node sent since the last query, including nodes that have
  * left. */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ void givers_note(struct p2p_image *i, const char *node, uint64_t bytes)
 		return;
 	if (!g->list)
 		g->list = calloc(P2P_GIVERS_MAX, sizeof(*g->list));
-	/* Figures, which nothing depends on. */
+	/* Without memory these figures are dropped; nothing depends on them. */
 	if (!g->list)
 		return;
 	least = g->list;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Addresses of others that neighbours tell.  Any holder of a certificate may say anything, so
- * an address that leads to this machine, or to no machine, is not dialled for it; and a
- * neighbour whose names nobody answers to, one after the other, is not believed for a time,
- * and what it said is forgotten.
+ * Addresses of other nodes that neighbours announce. Any holder of a certificate may announce
+ * anything, so an address that leads to this machine, or to no machine, is not dialled; and when
+ * one address after the other from a neighbour does not answer, its announcements are ignored for
+ * a time and forgotten.
  *
- * An honest neighbour tells of nodes that have just died, of a whole rack at once.  Others
- * tell of the same nodes: what two neighbours say is held against neither.  Where this node
- * has one neighbour alone it cannot tell the two apart; so the first time is short, as an
- * honest one soon stops to tell of the dead, and a liar makes it longer.
+ * An honest neighbour may announce nodes that have just died, even a whole rack. Other neighbours
+ * then announce the same nodes, so an address from two neighbours counts against neither. With a
+ * single neighbour this node cannot tell the two cases apart. So the first mute time is short: an
+ * honest neighbour soon stops to announce dead nodes, while a liar's mute time grows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,20 +19,21 @@
 #include "p2p/engine/engine_peer.h"
 #include "p2p/net/net_addr.h"
 
-/* For how long a node that said too many names that nobody answers to is not heard: the first
- * time, and at most, to which it doubles. */
+/* How long a neighbour that announced too many dead addresses is ignored: the first time, and
+ * the maximum up to which the time doubles. */
 #define MUTE_FIRST_NS (30 * NS_PER_S)
 #define MUTE_NS (600 * NS_PER_S)
 
-/* Where this node is on such an address itself, others may be: all of them are one
- * machine, or one wire. */
+/* May a node be at this address? An address of a special kind (loopback, link-local) is
+ * accepted only if this node's own is of that kind: all nodes are then on one machine, or one
+ * wire. */
 bool hearsay_may_be(const struct p2p *p, const char *addr)
 {
 	struct sockaddr_storage said, own;
 	enum net_addr_kind kind, own_kind = NET_ADDR_NOWHERE;
 	socklen_t len, own_len;
 
-	/* Somebody who cannot be dialled. */
+	/* an empty address: a node that cannot be dialled */
 	if (!*addr)
 		return true;
 	if (net_addr_parse(addr, &said, &len, NULL) < 0)
@@ -58,7 +59,7 @@ bool hearsay_is_remembered(const struct member *teller, int64_t now)
 	       (teller->mutes && teller->muted_until + MUTE_NS > now);
 }
 
-/* Names that another node says, too, stay. */
+/* Forget the members that only this node announced. */
 static void forget_told(struct p2p *p, const char *name)
 {
 	struct member *m, *next;
@@ -79,7 +80,7 @@ void hearsay_clear(struct member *teller)
 		free(teller->bad_says[--teller->n_bad_says]);
 }
 
-/* As it is told apart from others; NULL: memory is short. */
+/* Key of an announced node; NULL: no memory. */
 static char *said_text(const struct net_node *node)
 {
 	char *says;
@@ -88,7 +89,7 @@ static char *said_text(const struct net_node *node)
 								    : says;
 }
 
-/* Its place; n_bad_says: it is not there. */
+/* Index of the key; n_bad_says: not found. */
 static size_t find_bad(const struct member *teller, const char *says)
 {
 	size_t k = 0;
@@ -98,8 +99,8 @@ static size_t find_bad(const struct member *teller, const char *says)
 	return k;
 }
 
-/* A name that is said again and again, as an honest node does of a neighbour that this node
- * does not reach, counts once. */
+/* An address that is announced again and again counts once: an honest node repeats a neighbour
+ * that this node cannot reach. */
 static void add_bad(struct member *teller, const struct net_node *node)
 {
 	AUTO_FREE char *says = said_text(node);
@@ -119,7 +120,7 @@ static void remove_bad(struct member *teller, const struct net_node *node)
 	teller->bad_says[k] = teller->bad_says[--teller->n_bad_says];
 }
 
-/* Returns how long. */
+/* Ignore what the neighbour announces; returns for how long. */
 static int64_t teller_mute(struct member *teller, int64_t now)
 {
 	int64_t ns = MUTE_FIRST_NS;
@@ -151,7 +152,7 @@ void hearsay_note_bad(struct p2p *p, struct member *teller,
 	engine_note(p, P2P_MADE_UP, teller->node.name, why);
 }
 
-/* `teller` says where `m` is, which is known by hearsay: does it say what another one did? */
+/* Note whether `teller` announces the same address for `m` as another neighbour did. */
 static void note_agreed(struct p2p *p, const struct member *teller,
 			struct member *m, const struct net_node *node)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Threads for what may hang, and whose turn it is to have one. */
+/* Threads for calls that may hang, and the order in which images get them. */
 #include "p2p/engine/engine_host_job.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "common/registry_host.h"
 #include "p2p/engine/engine.h"
 
-/* A read that ends after so long without a byte: its host hangs. */
+/* If a read brings no byte for this long, its host is said to hang ... */
 #define HANG_NS (3 * NS_PER_S)
 #define HANGS_FOR_NS (30 * NS_PER_S)
 
@@ -76,8 +76,8 @@ static bool has_one_host(const struct p2p *p)
 	return !LIST_NEXT(LIST_FIRST(&p->hosts), link);
 }
 
-/* Threads that the host may have: half of those that the others leave, or where there
- * are no others all.  One is kept for a host that has none. */
+/* Number of threads that a host may have: half of those that other hosts leave; all, if there
+ * is no other host. One thread is kept for a host that has none. */
 static unsigned int room_of(const struct p2p_image *i, enum host_job_kind kind,
 			    int64_t now)
 {
@@ -93,8 +93,8 @@ static unsigned int room_of(const struct p2p_image *i, enum host_job_kind kind,
 	return room;
 }
 
-/* Within a host that is the only one, an image may have half of what the others leave;
- * where the host has half itself, three quarters. */
+/* May the image start a job? If its host is the only one, the image may have half of the
+ * threads that other images leave; if the host has only half of the threads, three quarters. */
 static bool may_begin(const struct p2p_image *i, enum host_job_kind kind,
 		      int64_t now)
 {
@@ -107,7 +107,7 @@ static bool may_begin(const struct p2p_image *i, enum host_job_kind kind,
 	return n < (has_one_host(i->p) ? (left + 1) / 2 : left - left / 4);
 }
 
-/* The least is first. */
+/* Sort key of a waiting job; the smallest is first. */
 static uint64_t rank_of(const struct host_job *e, int64_t now)
 {
 	return (uint64_t)(e->i->jobs.host->hangs_until > now) << 63 |
@@ -115,8 +115,8 @@ static uint64_t rank_of(const struct host_job *e, int64_t now)
 	       e->i->jobs.n_running[e->kind];
 }
 
-/* The first of the host, then of the image, with the fewest threads, and last those of
- * hosts that hang; NULL: nobody may. */
+/* Pick the first job of the host, then of the image, with the fewest threads; jobs of hanging
+ * hosts come last. NULL: no job may run. */
 static struct host_job *host_job_pick(const struct host_job_threads *l,
 				      int64_t now)
 {
@@ -150,7 +150,7 @@ static void begin_next(struct host_job_threads *l)
 		l->n_running++;
 		e->i->jobs.n_running[e->kind]++;
 		e->i->jobs.host->n_jobs[e->kind]++;
-		/* Its queue has no bound, and is empty: a thread is free. */
+		/* Cannot fail: the pool's queue has no limit, and a thread is free. */
 		(void)!pool_submit(l->pool, &e->work);
 	}
 }
@@ -162,7 +162,7 @@ static void host_job_run(struct work *w)
 	e->run(e);
 }
 
-/* Did the host answer? */
+/* Note whether the host answered or hangs. */
 static void note_end(const struct host_job *e, int64_t now)
 {
 	if (atomic_load(&e->i->moved_ns) >= e->begun_ns)

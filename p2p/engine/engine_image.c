@@ -8,8 +8,10 @@
 #include "p2p/engine/engine_peer.h"
 
 #define CONNECT_NS NS_PER_S
-#define UNPACKED_TIMES 2 /* the memory: what flies may unpack to as much */
-#define TAKE_NS (2 * NS_PER_S) /* for others to take the rest of a piece */
+/* Pieces in flight may unpack to this many times the memory limit. */
+#define UNPACKED_TIMES 2
+/* Time that other nodes have to take the rest of a piece. */
+#define TAKE_NS (2 * NS_PER_S)
 
 /* -------------------------------------------------------------- pieces --- */
 
@@ -64,8 +66,8 @@ bool image_look(struct p2p_image *i, uint32_t piece, int64_t now)
 
 	if (is_held && !swarm_has(i->swarm, piece)) {
 		swarm_have(i->swarm, piece, now);
-		/* Another image brought it: whoever waits for it here would
-		 * wait for ever. */
+		/* The piece came through another image, so nothing else would wake the waiters
+		 * of this one. */
 		want_came(i, piece, NULL, 0, 0, NULL);
 	} else if (!is_held && swarm_has(i->swarm, piece)) {
 		swarm_drop(i->swarm, piece);
@@ -283,7 +285,7 @@ static int make_swarm(struct p2p_image *i, struct error *err)
 		.is_unverified = i->pieces,
 	};
 
-	/* Stored bytes that fly become unpacked ones here, a few at a time. */
+	/* Stored bytes in flight become unpacked bytes here, a few pieces at a time. */
 	cfg.limits.unpacked_max = UNPACKED_TIMES * i->p->cfg.memory;
 	if (cfg.limits.flying_max > i->p->cfg.memory / 2)
 		cfg.limits.flying_max = i->p->cfg.memory / 2;
@@ -294,8 +296,8 @@ static int make_swarm(struct p2p_image *i, struct error *err)
 	return swarm_new(&cfg, clock_now_ns(), &i->swarm, err);
 }
 
-/* Which are on the node: a bit for each.  Not on the loop, which has other things to do
- * than to look for so many; what comes or goes meanwhile is seen when it is wanted. */
+/* Find the pieces that are on the node: a bit for each. Not on the loop, because it may take
+ * long; pieces that come or go meanwhile are noticed when they are wanted. */
 static int look_for_pieces(const struct p2p_image *i, uint8_t **ret,
 			   struct error *err)
 {
@@ -480,7 +482,7 @@ void p2p_image_progress(const struct p2p_image *i, struct p2p_progress *ret)
 	ret->told_ns = atomic_load(&i->told_ns);
 }
 
-/* Keep what it counted. */
+/* Add the figures of a closing image to the node's totals. */
 static void keep_stats(struct p2p_image *i)
 {
 	struct p2p_stats *past = &i->p->past;
@@ -526,8 +528,7 @@ static void forget_here(void *arg)
 	host_jobs_leave(arg);
 }
 
-/* A peer that still takes pieces of a closed image takes too long: without its link that is
- * over. */
+/* Close the links of peers that still read pieces of a closed image: they take too long. */
 static void leave_takers(void *arg)
 {
 	const struct p2p_image *i = arg;
@@ -561,8 +562,8 @@ void p2p_image_close(struct p2p_image *i)
 	(void)pthread_mutex_unlock(&p->lock);
 	if (is_left)
 		engine_run(p, leave_takers, i);
-	/* Each ends soon: what waits for a thread was taken back, and a read that
-	 * runs is stopped, as is a question for a right. */
+	/* Each job ends soon: waiting ones were taken back, running reads and permit requests
+	 * are stopped. */
 	(void)pthread_mutex_lock(&p->lock);
 	while (i->n_works)
 		(void)pthread_cond_wait(&p->changed, &p->lock);

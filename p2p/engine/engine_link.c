@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Links to others, their part in our images, and what they say. */
+/* Links to other nodes, their part in this node's images, and their messages. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -8,11 +8,12 @@
 #include "p2p/engine/engine_hearsay.h"
 #include "p2p/engine/engine_peer.h"
 
-/* Without a tracker neighbours are told of each other: when others came, but not more
- * often than this; and again, since who is not heard of is forgotten. */
+/* Without a tracker, a node announces its neighbours to each other: when a new one came, but
+ * not more often than the first; and repeatedly, since nodes that are not heard of are
+ * forgotten. */
 #define INTRODUCE_NS (2 * NS_PER_S)
 #define INTRODUCE_AGAIN_NS (30 * NS_PER_S)
-#define NEWS_ROUNDS 16 /* messages of one neighbour at once */
+#define NEWS_ROUNDS 16 /* news messages sent to one neighbour at once */
 
 /* ------------------------------------------------------------- links --- */
 
@@ -42,10 +43,11 @@ void link_open(struct link *l, struct p2p_image *i)
 	size_t len;
 	const void *shown = rights_shown(i, &len);
 
-	/* Without the right it would only be refused: when that comes. */
+	/* Without this node's own right the peer would refuse; open the image when the right
+	 * comes. */
 	if (i->p->keys && !len)
 		return;
-	/* -EALREADY; or it cannot be: another link may. */
+	/* Other failures: it is open already, or cannot be opened on this link. */
 	if (net_open_image(l->net, &i->digest, i->n, shown, len, NULL) ==
 	    -ENOSPC)
 		retry_later(l, i);
@@ -55,10 +57,10 @@ void link_offer(struct link *l, struct p2p_image *i)
 {
 	const struct member *m;
 
-	/* The capability tells repository and manifest.  A node that the tracker did not
-	 * name for this image, nor a neighbour in it, has to show its own first (it may
-	 * have done so before ours came); where the tracker helps nobody, all would wait
-	 * for each other. */
+	/* A capability reveals repository and manifest. So a node that neither the tracker nor
+	 * a neighbour named for this image must show its own first (it may have done so before
+	 * ours came). Without a tracker all nodes would wait for each other, so there it is
+	 * shown at once. */
 	if (i->p->keys && !swarm_takes_turns(i->swarm) &&
 	    !rights_hold(l, i, time(NULL))) {
 		m = member_by_name(i->p, net_peer(l->net)->name);
@@ -116,7 +118,7 @@ static void on_up(void *arg, struct net_link *net)
 	link_offer(l, i);
 }
 
-/* The other one of two links to a node becomes the member's, since this one went. */
+/* If the member has a second link, use it now that this one is closed. */
 static void member_adopt_link(struct p2p *p, struct member *m)
 {
 	struct link *l;
@@ -146,7 +148,7 @@ static void on_down(void *arg, struct net_link *net, const struct error *why)
 	serve_drop(l, NULL);
 	rights_drop(l, NULL);
 	retry_drop(l, NULL);
-	/* Uploads that are left still read the disk. */
+	/* The remaining uploads still read the disk; detach them. */
 	while ((u = LIST_FIRST(&l->uploads))) {
 		LIST_REMOVE(u, by_link);
 		u->l = NULL;
@@ -159,7 +161,7 @@ static void on_down(void *arg, struct net_link *net, const struct error *why)
 	LIST_REMOVE(l, all);
 	if (l->member)
 		member_adopt_link(l->p, l->member);
-	/* Last, as it may forget the member. */
+	/* Comes last, because it may free the member. */
 	if (l->member && was_in_vain && !fault_is_own(why))
 		hearsay_failed(l->p, l->member, clock_now_ns());
 	free(l);
@@ -193,8 +195,8 @@ static int on_may_open(void *arg, struct net_link *net,
 
 	if (!l)
 		return error_set(err, ENOENT, "the link is not known");
-	/* Before the image is looked for: a node without a right is not to learn from the
-	 * answer which images are here. */
+	/* Check the right before looking for the image: a node without a right must not learn
+	 * from the answer which images are here. */
 	if (rights_prove(l, image, capability, len, &until, err) < 0) {
 		fault_denied(p, net_peer(net), true, err ? err->msg : "");
 		return -EACCES;
@@ -267,7 +269,7 @@ static unsigned int free_peer(const struct p2p_image *i)
 	return k;
 }
 
-/* Tell one of all that is new; true: there is more. */
+/* Send one neighbour all news; true: there is more. */
 static bool neighbour_tell(struct p2p_image *i, const struct neighbour *nb,
 			   int64_t now)
 {
@@ -296,7 +298,7 @@ bool neighbours_tell(struct p2p_image *i, int64_t now)
 	return is_more;
 }
 
-/* Name members of the image to a neighbour, who may not know them. */
+/* Announce members of the image to a neighbour that may not know them. */
 static void members_introduce(const struct p2p_image *i,
 			      const struct neighbour *to)
 {
@@ -487,7 +489,7 @@ void neighbour_quarantine(void *image, unsigned int peer, int64_t ns,
 {
 	struct p2p_image *i = image;
 
-	/* Not from within the core: the link goes when it has returned. */
+	/* Close the link only after the core has returned from this call. */
 	i->neighbours.peers[peer]->quarantine_ns = ns;
 	i->neighbours.peers[peer]->quarantine = why;
 	i->neighbours.has_quarantined = true;
@@ -546,7 +548,7 @@ static void on_unwanted(void *arg, struct net_link *net,
 		serve_unwanted(nb->l, nb->i, piece);
 }
 
-/* Has it the length that its form has? */
+/* Does the length of the piece fit its form? */
 static bool image_fits(const struct p2p_image *i, const struct net_piece *p)
 {
 	struct block b;
@@ -608,7 +610,7 @@ static void on_got(void *arg, struct net_link *net, const struct net_piece *p,
 static void on_lost(void *arg, struct net_link *net, const struct net_piece *p,
 		    void *room)
 {
-	/* The image or the link is closed: its neighbour leaves. */
+	/* The image or the link is closed, so the neighbour is removed anyway. */
 	bytes_unref(container_of((uint8_t *)room, struct bytes, data));
 }
 
@@ -653,7 +655,8 @@ static void on_members(void *arg, struct net_link *net,
 
 	if (!l || !teller || !hearsay_is_believed(teller, now))
 		return;
-	/* Not to leave for those that it tells of; the link may be no member's. */
+	/* Keep the teller, which making room for announced members could free; the link may not
+	 * be a member's. */
 	teller->refs++;
 	for (size_t k = 0; k < n; k++) {
 		struct member *m = hearsay_know(p, teller, &nodes[k]);
@@ -661,14 +664,15 @@ static void on_members(void *arg, struct net_link *net,
 		n_bad += !m && !hearsay_may_be(p, nodes[k].addr);
 		if (!m)
 			continue;
-		/* A node of before does not say of which one of those that we share. */
+		/* An older release does not say which of the shared images the nodes take part
+		 * in. */
 		LIST_FOREACH(nb, &l->neighbours, by_link)
 		if (!image)
 			member_takes_part(m, nb->i, WORD_OF_SOME);
 		else if (digest_equal(&nb->i->digest, image))
 			member_takes_part(m, nb->i, WORD_OF_IMAGE);
 	}
-	/* A node that repeats a neighbour's wrong address is noted, too. */
+	/* If all announced addresses are wrong, each counts against the announcing node. */
 	for (size_t k = 0; n_bad == n && k < n; k++)
 		if (hearsay_is_believed(teller, now))
 			hearsay_note_bad(p, teller, &nodes[k], now);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Members that are known, and which of them to connect to.  The members file keeps them for a
- * time without trackers; it is a hint, and what is wrong in it costs one connection.
+ * Known members, and which of them to connect to. The members file keeps them for a time without
+ * trackers; it is only a hint, and a wrong entry costs one failed connection.
  */
 #include <string.h>
 
@@ -16,13 +16,14 @@
 #define FILE_MEMBERS_MAX 1024u
 #define BACKOFF_NS NS_PER_S
 #define BACKOFF_DOUBLINGS 6u
-#define DIALS_MAX 16u /* begun at once for an image */
-/* Without a tracker: who was not heard of for so long is gone; so long after the
- * opening everybody who is known may take part. */
+#define DIALS_MAX 16u /* connections begun at once for an image */
+/* Without a tracker: a member not heard of for the first time is considered gone; after the
+ * second, counted from the opening, every known node is assumed to take part. */
 #define SAID_NS (90 * NS_PER_S)
 #define SETTLED_NS (5 * NS_PER_S)
 
-/* FNV-1a from where nobody outside knows: names are what others say. */
+/* FNV-1a with a secret seed, because the names come from other nodes, which could choose names
+ * of one bucket. */
 static unsigned int bucket_of(const struct p2p *p, const char *name)
 {
 	uint32_t h = p->name_seed;
@@ -48,7 +49,7 @@ enum swarm_distance member_distance(const struct p2p *p,
 	if (*node->rack && strcmp(node->rack, p->self.rack) == 0 &&
 	    strcmp(node->zone, p->self.zone) == 0)
 		return SWARM_SAME_RACK;
-	/* Where nobody says where he is, all are near. */
+	/* without zones all nodes count as near */
 	return strcmp(node->zone, p->self.zone) == 0 ? SWARM_SAME_ZONE
 						     : SWARM_REMOTE;
 }
@@ -62,7 +63,8 @@ static void members_forget_old(struct p2p *p, struct member *m)
 	free(m);
 }
 
-/* By anybody; or as what is to be remembered of it. */
+/* Must this member be kept, because it is in use or its quarantine or muting must be
+ * remembered? */
 static bool is_needed(const struct member *m, int64_t now)
 {
 	return m->link || m->refs || m->quarantined_until > now ||
@@ -75,8 +77,8 @@ void member_drop(struct p2p *p, struct member *m)
 		members_forget_old(p, m);
 }
 
-/* The oldest that nobody needs leaves; false: all are needed.  Those that are needed count
- * as new, so that the next look does not walk past them again. */
+/* Remove the oldest member that is not needed; false: all are needed. A needed member is moved
+ * to the newest end, so that the next search does not pass it again. */
 static bool make_room(struct p2p *p)
 {
 	int64_t now = clock_now_ns();
@@ -128,8 +130,8 @@ static void member_update(struct p2p *p, struct member *m,
 	m->is_agreed = false;
 }
 
-/* A node's own address, told to us or to the tracker, is its word alone, too: a node whose
- * address leads to this machine or to none cannot be dialled. */
+/* Even a node's own address is only its claim: if it leads to this machine or to none, the node
+ * is kept without an address and not dialled. */
 static struct net_node without_bad_address(const struct p2p *p,
 					   const struct net_node *node)
 {
@@ -154,7 +156,7 @@ struct member *member_know(struct p2p *p, const struct net_node *said,
 	if (!m)
 		return member_add(p, node, is_hearsay);
 	m->said = clock_now_ns();
-	/* Hearsay makes nobody be tried sooner. */
+	/* hearsay does not shorten the wait until the next attempt */
 	if (!is_hearsay)
 		member_update(p, m, node);
 	else if (member_may_be_told(m))
@@ -167,9 +169,9 @@ bool member_may_be_told(const struct member *m)
 	return !m->is_vouched && !m->link && m->failures;
 }
 
-/* A place for a member that is known by `word`: a free one, or that of a member that could not
- * be reached; KNOWN_MAX: there is none.  Names that a neighbour made up leave places for those
- * of the tracker, and take none that those have. */
+/* Index for a member that is known by `word`: a free one, or that of a member that could not be
+ * reached; KNOWN_MAX: none. Nodes that are known by hearsay fill only half of the places and do
+ * not replace nodes that the tracker named. */
 static size_t known_place(const struct p2p_image *i, enum member_word word)
 {
 	size_t max = word < WORD_GIVEN ? KNOWN_MAX / 2 : KNOWN_MAX;
@@ -207,7 +209,7 @@ bool member_is_of_image(const struct member *m, struct p2p_image *i)
 	return place && place->word >= WORD_OF_IMAGE;
 }
 
-/* False: there is none for it. */
+/* Put the member into a place; false: there is no place. */
 static bool take_place(struct member *m, struct p2p_image *i,
 		       enum member_word word)
 {
@@ -275,8 +277,8 @@ static bool can_dial(const struct member *m, int64_t now)
 	       m->quarantined_until <= now;
 }
 
-/* Half of the neighbours from the rack, a third from the zone, and always some from
- * far away, or what a rack has would not get out of it. */
+/* Choose the distance of the next neighbour: half of them from the rack, a third from the zone,
+ * and some always from far away, so that pieces leave the rack. */
 static enum swarm_distance wanted_distance(struct p2p *p)
 {
 	uint64_t k = engine_random(p) % 10;
@@ -286,7 +288,7 @@ static enum swarm_distance wanted_distance(struct p2p *p)
 	return k < 8 ? SWARM_SAME_ZONE : SWARM_REMOTE;
 }
 
-/* Somebody at random, best at the wanted distance. */
+/* Choose a member at random, preferably at the wanted distance. */
 static void member_consider(struct p2p *p, struct member *m,
 			    enum swarm_distance want, struct member **best,
 			    unsigned int *n)
@@ -313,7 +315,7 @@ static struct member *members_choose_dial(struct p2p_image *i, int64_t now)
 					&best, &n);
 	if (best || i->p->tracker_is_there)
 		return best;
-	/* Nobody can say who takes part: ask whoever is known. */
+	/* without a tracker nobody says which nodes take part: try all known nodes */
 	TAILQ_FOREACH(m, &i->p->members, by_age)
 	if (can_dial(m, now))
 		member_consider(i->p, m, want, &best, &n);
@@ -357,7 +359,7 @@ void members_connect(struct p2p_image *i, int64_t now)
 
 /* ---------------------------------------------------------------- turns --- */
 
-/* Somebody said so lately, and nothing says the contrary. */
+/* Did any node name the member since `since`, and has no connection to it failed? */
 static bool is_there(const struct member *m, int64_t since, int64_t now)
 {
 	return m->said >= since && (m->link || !m->failures) &&
@@ -381,7 +383,7 @@ void image_turns(struct p2p_image *i, int64_t now)
 		if (neighbours_have(i, m) || is_there(m, now - SAID_NS, now))
 			names[n++] = swarm_name(m->node.name);
 	}
-	/* Members of the image are not known yet: all may be. */
+	/* While the image's members are not known yet, any known node may be one. */
 	TAILQ_FOREACH(m, &i->p->members, by_age)
 	if (is_new && n < SWARM_MEMBERS_MAX && !member_is_known(m, i) &&
 	    is_there(m, 0, now))
@@ -391,7 +393,7 @@ void image_turns(struct p2p_image *i, int64_t now)
 
 /* ---------------------------------------------------------------- file --- */
 
-/* Cut the next field off; false: there is none, or it is too long. */
+/* Cut the next field off the line; false: there is none, or it is too long. */
 static bool addr_cut(char **line, char *to, size_t room)
 {
 	char *field = strsep(line, "\t");
@@ -441,7 +443,7 @@ static int write_members(struct p2p *p, struct buf *text)
 	unsigned int n = 0;
 	int rc = buf_puts(text, FILE_HEAD);
 
-	/* Newest first: those are there most likely. */
+	/* newest first: these are most likely still up */
 	TAILQ_FOREACH_REVERSE(m, &p->members, member_list, by_age)
 	{
 		const struct net_node *d = &m->node;
@@ -461,7 +463,7 @@ static void run_save(struct work *w)
 {
 	struct p2p *p = container_of(w, struct p2p, save_work);
 
-	/* Without the file a node starts as a new one does. */
+	/* without the file a node knows no members when it starts again */
 	(void)!fs_replace_file(p->members_path, p->members_text,
 			       strlen(p->members_text), 0600, NULL);
 }
@@ -486,7 +488,8 @@ void members_save(struct p2p *p)
 		return;
 	p->members_changed = false;
 	p->save_work = (struct work){ .run = run_save, .done = end_save };
-	(void)!pool_submit(p->disk, &p->save_work); /* it has no bound */
+	/* Cannot fail: the queue has no limit. */
+	(void)!pool_submit(p->disk, &p->save_work);
 }
 
 void members_free(struct p2p *p)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reading from the origin what the core may read: neighbouring pieces with one
- * request, each passed on as soon as its last byte is here.
+ * Reading pieces from the origin for the core: adjacent pieces with one request, each passed on as
+ * soon as its last byte is here.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,20 +11,22 @@
 #include "p2p/engine/engine_peer.h"
 
 #define RANGE_MAX (8 * MIB)
-#define BUSY_WAIT_NS NS_PER_S /* what the origin wants when it says no more */
+/* Wait after "busy" if the origin names no time. */
+#define BUSY_WAIT_NS NS_PER_S
 
 struct origin_read {
-	LIST_ENTRY(origin_read) link; /* the loop's */
+	LIST_ENTRY(origin_read) link; /* used on the loop only */
 	struct host_job job;
 	struct source_sink sink;
 	struct pace pace;
 	struct p2p_image *i;
 	enum source_priority priority;
-	int64_t deadline; /* of the readers who wait for it; 0: none does */
+	/* When the last waiting reader gives up; 0: no reader waits. */
+	int64_t deadline;
 	atomic_bool stop;
 	uint32_t first;
-	size_t n, next;     /* pieces, and those passed on */
-	struct bytes *room; /* of the piece that is coming */
+	size_t n, next;     /* pieces of the request; pieces passed on */
+	struct bytes *room; /* buffer of the piece that is arriving */
 	uint32_t filled;
 	int rc;
 	struct error err;
@@ -71,7 +73,7 @@ static enum pace_level origin_level(struct pace *p)
 	return atomic_load(&r->stop) ? PACE_STOP : PACE_GO;
 }
 
-/* Pass the piece on that is whole. */
+/* Pass on the piece that is complete. */
 static int pass_on(struct origin_read *r, struct error *err)
 {
 	struct bytes *in = r->room;
@@ -159,7 +161,7 @@ static void origin_done(struct host_job *e, bool has_run)
 	free(r);
 }
 
-/* When the last of those who wait for pieces [first, first + n) gives up. */
+/* When the last reader that waits for pieces [first, first + n) gives up. */
 static int64_t deadline_of(const struct p2p_image *i, uint32_t first, size_t n)
 {
 	int64_t last = 0;
@@ -179,7 +181,7 @@ static void start(struct p2p_image *i, uint32_t first, size_t n,
 	struct origin_read *r =
 		calloc(1, sizeof(*r) + n * sizeof(r->blocks[0]));
 
-	/* Not asked for: the core asks again when it has waited. */
+	/* without memory nothing is read; the core asks again after a while */
 	if (!r)
 		return;
 	r->i = i;
@@ -197,14 +199,14 @@ static void start(struct p2p_image *i, uint32_t first, size_t n,
 		r->deadline = deadline_of(i, first, n);
 	LIST_INSERT_HEAD(&i->origin.reads, r, link);
 	image_hold(i);
-	/* The queue there has no bound: the core bounds what flies. */
+	/* The queue of jobs has no limit of its own: the core limits what is in flight. */
 	host_job_submit(i,
 			priority == SOURCE_DEMAND ? HOST_JOB_URGENT
 						  : HOST_JOB_BULK,
 			&r->job);
 }
 
-/* Does `piece` lie behind `last` in its pack? */
+/* Does `piece` directly follow `last` in its pack? */
 static bool piece_follows(const struct p2p_image *i, uint32_t last,
 			  uint32_t piece)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whether the trackers do what this node asks of them: found out at the start, so that
- * a wrong token or URL is told before the first image, and again and again of those that
- * do not.
+ * Checks whether the trackers accept this node's calls: at the start, so that a wrong token or URL
+ * is reported before the first image; then repeatedly for trackers that do not.
  */
 #include <stdatomic.h>
 
@@ -16,7 +15,8 @@ struct probe {
 	struct work work;
 	struct pace pace;
 	struct p2p *p;
-	bool is_under_way, is_stale; /* stale: it is to be done once more */
+	/* Stale: check again when this check ends. */
+	bool is_under_way, is_stale;
 	atomic_bool stop;
 };
 
@@ -34,7 +34,7 @@ static void run_probe(struct work *w)
 	struct tracker_place all[TRACKER_URLS_MAX];
 	size_t n = tracker_client_places(c, all);
 
-	/* The result of each is told by on_tracker(). */
+	/* on_tracker() reports each result. */
 	for (size_t k = 0; k < n && !atomic_load(&b->stop); k++)
 		if (all[k].state != TRACKER_GOOD)
 			(void)!tracker_client_probe(c, k, b->p->self.name,
@@ -64,7 +64,8 @@ static void on_probe(struct loop_timer *t)
 	if (b->is_under_way)
 		return;
 	b->is_under_way = true;
-	(void)!pool_submit(p->calls, &b->work); /* it has no bound */
+	/* Cannot fail: the queue has no limit. */
+	(void)!pool_submit(p->calls, &b->work);
 }
 
 int probe_start(struct p2p *p, struct error *err)

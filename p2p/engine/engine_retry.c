@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Images for which a link has no room, here or on the other side: opened on it later,
- * since others may have been closed by then.
+ * Images for which a link has no room, here or at the peer: opened on it later, when other images
+ * may have been closed.
  */
 #include "common/clock.h"
 #include "p2p/engine/engine_peer.h"
 
 #define WAIT_NS (5 * NS_PER_S)
 #define WAIT_MAX_NS (300 * NS_PER_S)
-/* Opens of a link at a time: the rest goes with the next look. */
+/* Images opened on a link at once; the others follow at the next check. */
 #define AT_ONCE 32
 
 static struct retry *retry_find(const struct link *l, const struct p2p_image *i)
@@ -28,7 +28,7 @@ void retry_later(struct link *l, struct p2p_image *i)
 	if (!r) {
 		r = calloc(1, sizeof(*r));
 		if (!r)
-			return; /* there are other links */
+			return; /* without memory, rely on other links */
 		r->i = i;
 		LIST_INSERT_HEAD(&l->retries, r, by_link);
 	}
@@ -66,7 +66,7 @@ void retries_check(struct p2p *p, int64_t now)
 		{
 			if (r->at > now || n++ >= AT_ONCE)
 				continue;
-			/* Until it is answered. */
+			/* next attempt, if no answer comes */
 			r->at = now + r->wait_ns;
 			link_open(l, r->i);
 		}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rights to images: this node's own, which the trackers give and which ends; those of others,
- * which they prove and renew; and which were revoked meanwhile.  Format:
- * docs/formats/capability.md.
+ * Rights to images: this node's own, which the trackers give for a time; those of peers, which
+ * they prove and renew; and revoked rights. Format: docs/formats/capability.md.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,10 +11,11 @@
 #include "p2p/engine/engine_peer.h"
 #include "p2p/tracker/tracker_client.h"
 
-#define RENEW_S 300 /* before a right ends, or a quarter of its time */
-#define LOST_S 1    /* until a right that was not given is asked for again */
-#define LOST_DOUBLINGS 6u /* of LOST_S, at most */
-/* For what the origin says of a right: without it a tracker that wants it says no. */
+/* Renew this long before the end, or a quarter of the lifetime. */
+#define RENEW_S 300
+#define LOST_S 1          /* retry a failed request after this */
+#define LOST_DOUBLINGS 6u /* doublings of LOST_S, at most */
+/* Time to get the origin's authorization; without it, a tracker that demands it refuses. */
 #define PERMIT_NS (10 * NS_PER_S)
 #define REVOKED_NS (60 * NS_PER_S)
 
@@ -26,7 +26,8 @@ struct permit {
 	struct pace pace;
 	struct p2p_image *i;
 	int64_t until;
-	bool is_stale; /* the loop's: what it asks with may have been mended */
+	/* Used on the loop: the request's input may have been corrected since. */
+	bool is_stale;
 	atomic_bool stop;
 	struct tracker_capability right;
 	int rc;
@@ -50,14 +51,14 @@ static void run_permit(struct host_job *e)
 	t->until = clock_now_ns() + PERMIT_NS;
 	if (i->authorization)
 		authorization = i->authorization(i->arg, &t->pace);
-	if (atomic_load(&t->stop)) /* nobody wants it any more */
+	if (atomic_load(&t->stop)) /* the request was cancelled */
 		return;
 	t->rc = tracker_client_capability(i->p->trackers, &i->image, i->repo,
 					  i->p->self.name, authorization,
 					  &t->right, &t->err);
 }
 
-/* A tracker that does not answer has not refused the right. */
+/* Is this a refusal of the tracker, not just a missing answer? */
 static bool is_verdict(int rc)
 {
 	return rc != -ECONNREFUSED && rc != -EAGAIN && rc != -ENOMEM;
@@ -80,12 +81,12 @@ static void right_lose(struct p2p_image *i, const struct permit *t,
 		(void)snprintf(i->right.refusal, sizeof(i->right.refusal), "%s",
 			       t->err.msg);
 	}
-	/* A right that is over would only be refused. */
+	/* do not show an expired right: it would be refused */
 	if (i->right.until <= now_s)
 		i->right.len = 0;
 }
 
-/* The image has a new right: show it. */
+/* Show the image's new right to the peers. */
 static void right_show(struct p2p_image *i)
 {
 	struct link *l;
@@ -115,7 +116,7 @@ static void permit_share(const struct p2p_image *from, struct p2p_image *i)
 	right_show(i);
 }
 
-/* The other swarm asks for it now, or has it. */
+/* Has another swarm of the same image the right, or is it asking for it? */
 static bool is_shared(struct p2p_image *i, int64_t now_s)
 {
 	const struct p2p_image *o;
@@ -146,7 +147,7 @@ static void permit_take(struct p2p_image *i,
 	i->right.until = right->not_after;
 	i->right.renew_at =
 		right->not_after - (left / 4 < RENEW_S ? left / 4 : RENEW_S);
-	/* The right is over when it comes: one of the two clocks is wrong. */
+	/* The right has expired on arrival, so one of the two clocks is wrong. */
 	if (i->right.renew_at <= now_s)
 		i->right.renew_at = now_s + (LOST_S << LOST_DOUBLINGS);
 	right_show(i);
@@ -155,7 +156,7 @@ static void permit_take(struct p2p_image *i,
 		permit_share(i, o);
 }
 
-/* A mended cause is to help now, and not after the pause. */
+/* Ask again at once: the cause of a refusal may have been corrected. */
 static void ask_anew(struct p2p_image *i)
 {
 	if (i->right.permit) {
@@ -167,7 +168,7 @@ static void ask_anew(struct p2p_image *i)
 	}
 }
 
-/* A permit that was taken back belongs to an image that closes. */
+/* A request that was taken back belongs to a closing image. */
 static void end_permit(struct host_job *e, bool has_run)
 {
 	struct permit *t = container_of(e, struct permit, job);
@@ -364,9 +365,10 @@ void rights_drop(struct link *l, const struct p2p_image *i)
 struct rights_reading {
 	struct work work;
 	struct p2p *p;
-	bool is_under_way, is_stale; /* stale: it is to be read once more */
-	char etag[TRACKER_ETAG_MAX]; /* of what p->revoked came with */
-	struct revoked *revoked;     /* NULL: it is the same */
+	/* Stale: read again when this reading ends. */
+	bool is_under_way, is_stale;
+	char etag[TRACKER_ETAG_MAX]; /* HTTP ETag of p->revoked */
+	struct revoked *revoked;     /* the new list; NULL: unchanged */
 	int rc;
 	struct error err;
 };
@@ -375,7 +377,7 @@ static void run_reading(struct work *w)
 {
 	struct rights_reading *r = container_of(w, struct rights_reading, work);
 
-	/* The list that is known stays in force while nobody answers. */
+	/* While no tracker answers, the known list stays in force. */
 	r->rc = tracker_client_revoked(r->p->trackers, r->etag, &r->revoked,
 				       &r->err);
 	if (r->rc < 0)
@@ -390,14 +392,14 @@ static void end_reading(struct work *w)
 			  (int64_t)(engine_random(p) % (REVOKED_NS / 2));
 
 	r->is_under_way = false;
-	if (!p->net) /* it is being closed */
+	if (!p->net) /* the node is closing */
 		return;
 	if (r->revoked) {
 		revoked_free(p->revoked);
 		p->revoked = steal_ptr(&r->revoked);
 		rights_check(p, time(NULL));
 	}
-	/* A token that may not read it is no passing matter. */
+	/* If the token may not read the list, waiting does not help: tell the operator. */
 	if (r->rc < 0 && is_verdict(r->rc))
 		engine_note(p, P2P_REVOKED_UNREAD, "revocations", r->err.msg);
 	engine_arm(p, &p->revoked_timer, r->is_stale ? 0 : wait_ns);
@@ -413,7 +415,8 @@ static void on_revoked(struct loop_timer *t)
 	if (r->is_under_way)
 		return;
 	r->is_under_way = true;
-	(void)!pool_submit(p->calls, &r->work); /* it has no bound */
+	/* Cannot fail: the queue has no limit. */
+	(void)!pool_submit(p->calls, &r->work);
 }
 
 int rights_start(struct p2p *p, struct error *err)

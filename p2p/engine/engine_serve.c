@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Answering others: as it came from the relay, or unpacked from the cache.  Slots
- * bound what is under way; nobody waits for long behind others.
+ * Answers to peers: a piece as it came from the relay, or unpacked from the cache. Slots limit the
+ * number of answers in progress, so that no peer waits long behind others.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,12 +9,12 @@
 #include "common/clock.h"
 #include "p2p/engine/engine_peer.h"
 
-/* The time to take an answer in, at most, besides what an upload rate takes: who
- * reads a byte now and then holds a slot, and the image. */
+/* Time to take an answer, besides what the upload rate needs: a peer that reads a byte now and
+ * then holds a slot and the image. */
 #define UPLOAD_NS (60 * NS_PER_S)
 #define SLOTS_BULK 8u
 #define SLOTS_DEMAND 4u
-#define LEFT_MAX 128u /* of a link: sent, and not acknowledged */
+#define LEFT_MAX 128u /* unacknowledged uploads of a link, at most */
 
 const struct slots_config serve_slots = {
 	.bulk = SLOTS_BULK,
@@ -49,7 +49,7 @@ static void upload_free(struct piece_upload *u)
 	free(u);
 }
 
-/* The upload has a slot, or had, and needs nothing more. */
+/* Free an upload, and its slot if it still has one. */
 static void upload_end(struct piece_upload *u, bool was_taken)
 {
 	struct p2p *p = u->i->p;
@@ -78,8 +78,8 @@ static void upload_send(struct piece_upload *u, const struct net_body *body)
 
 /* ---------------------------------------------------------- from the cache --- */
 
-/* A file of the cache that stays as it is while the block is pinned: without a pin,
- * another block, of whatever image, could come to lie there while it is sent. */
+/* Open the cache's file of a block and pin the block: without a pin, another image's block
+ * could take its place while it is sent. */
 static int open_cached(struct cache *c, const struct block *b,
 		       struct piece_upload *u)
 {
@@ -135,7 +135,8 @@ static void has_read(struct work *w)
 	}
 	if (u->rc == -ENOENT && !i->is_closing)
 		swarm_drop(i->swarm, u->piece.piece);
-	/* The piece is told to be gone by itself; other pieces of the link stay. */
+	/* Refuse this upload only: the loss of the piece is announced separately, and other
+	 * pieces of the link go on. */
 	if (u->l)
 		upload_refuse(u->l, i, u->piece.piece, SWARM_BUSY,
 			      100 * NS_PER_MS);
@@ -167,7 +168,7 @@ static void upload_begin(struct piece_upload *u)
 	u->piece.len = b.usize;
 	u->work.run = read_cache;
 	u->work.done = has_read;
-	(void)!pool_submit(p->disk, &u->work); /* bounded by the slots */
+	(void)!pool_submit(p->disk, &u->work); /* the slots limit the queue */
 }
 
 static void uploads_pump(struct p2p *p)
@@ -178,8 +179,8 @@ static void uploads_pump(struct p2p *p)
 		upload_begin((struct piece_upload *)(uintptr_t)r.tag);
 }
 
-/* Nobody gets the last slots of a kind besides most of the others, nor keeps ever
- * more files open by not acknowledging what has left. */
+/* Does the link have nearly all slots of a kind, or too many unacknowledged uploads, which keep
+ * files open? */
 static bool has_most_slots(const struct link *l, enum source_priority priority)
 {
 	bool is_demand = priority == SOURCE_DEMAND;
@@ -196,9 +197,9 @@ static bool has_most_slots(const struct link *l, enum source_priority priority)
 	return n >= all - all / 4 || n_left >= LEFT_MAX;
 }
 
-/* A slot for the first that is here and does not go to somebody else just now: 0.
- * -ENOENT: none is here; else as slots_add() says, and when to come again.  `u` is
- * of the one that was tried last. */
+/* Find a slot for the first piece that is here and not being sent to others: 0. -ENOENT: no
+ * piece is here; else the result of slots_add() with the time to retry. `u` then names the last
+ * piece tried. */
 static int find_slot(struct piece_upload *u, const uint32_t *pieces, size_t n,
 		     int64_t *ret_retry_ns)
 {
@@ -216,8 +217,7 @@ static int find_slot(struct piece_upload *u, const uint32_t *pieces, size_t n,
 			continue;
 		}
 		u->piece.piece = pieces[k];
-		/* Those who get an unverified piece pass it on to nobody, so all who ask
-		 * get it here. */
+		/* Peers do not pass an unverified piece on, so it is sent to all that ask. */
 		u->slot.what =
 			i->pieces ? u->slot.tag : i->id << 24 | pieces[k];
 		u->slot.bytes = i->sizes[pieces[k]];
@@ -228,7 +228,7 @@ static int find_slot(struct piece_upload *u, const uint32_t *pieces, size_t n,
 		if (rc != -EALREADY)
 			break;
 	}
-	/* Where only pieces remain that it asked for before, the time is when these should be
+	/* If the peer asked for all these pieces before, tell it when they should have been
 	 * sent. */
 	*ret_retry_ns =
 		soonest == INT64_MAX ? slots_usual_ns(i->p->slots) : soonest;
@@ -275,7 +275,7 @@ void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
 	if (rc < 0) {
 		refuse_all(u, rc, retry_ns);
 		free(u);
-		uploads_pump(p); /* somebody may have become late */
+		uploads_pump(p); /* a transfer may have become late */
 		return;
 	}
 	LIST_INSERT_HEAD(&l->uploads, u, by_link);
@@ -331,7 +331,7 @@ void serve_drop(struct link *l, const struct p2p_image *i)
 	}
 }
 
-/* All slots' largest answers may have to share the rate. */
+/* All slots may send largest answers and share the rate. */
 static int64_t time_to_take(const struct p2p *p)
 {
 	uint64_t most = (uint64_t)(SLOTS_BULK + SLOTS_DEMAND) * BLOCK_USIZE_MAX;

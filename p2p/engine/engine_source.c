@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Readers' side: the blocks of a pack. */
+/* Blocks of a pack for readers. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -7,11 +7,12 @@
 #include "common/cond.h"
 #include "p2p/engine/engine.h"
 
-#define TICK_NS (50 * NS_PER_MS)    /* how soon a stop is seen */
-#define PATIENCE_NS (30 * NS_PER_S) /* where the request has no deadline */
-#define PAUSE_NS (100 * NS_PER_MS)  /* before an origin is tried again: grows */
+#define TICK_NS (50 * NS_PER_MS) /* a stop is seen within this time */
+/* Limit for requests without a deadline. */
+#define PATIENCE_NS (30 * NS_PER_S)
+#define PAUSE_NS (100 * NS_PER_MS) /* first pause before a retry; doubles */
 #define PAUSE_MAX_NS (5 * NS_PER_S)
-#define LAST_CHANCE_NS NS_PER_S /* before the deadline: time for an answer */
+#define LAST_CHANCE_NS NS_PER_S /* time for an answer before the deadline */
 
 struct peer_source {
 	struct block_source base;
@@ -41,7 +42,7 @@ static void reader_end(void *arg)
 	want_no_read(arg);
 }
 
-/* Until block r->next has an answer.  Returns 0 or why there will be none. */
+/* Wait until block r->next has an answer. Returns 0, or why there will be none. */
 static int reader_await(struct reader *r, struct error *err)
 {
 	enum answer a = ANSWER_NONE;
@@ -78,18 +79,16 @@ static int reader_await(struct reader *r, struct error *err)
 	return rc;
 }
 
-/* Also a request of the origin that was stopped as unwanted just before this reader came, or
- * found no memory, says nothing of the next one. */
+/* May the request be repeated? Also when it was cancelled as unwanted just before this reader
+ * came, or found no memory. */
 static bool may_pass(int rc)
 {
 	return source_may_pass(rc) || rc == -ECANCELED || rc == -ENOMEM;
 }
 
 /*
- * The origin gives up after a few attempts.  A request with a deadline is of a
- * reader who has time until then: it is begun again after a pause, which grows with
- * `n`, so that a registry that is started again is waited for.  0, or what the
- * reader fails with.
+ * Repeat a request that failed though its reader still has time: after a pause that grows with
+ * `n`, so that readers outlast the restart of a registry. 0, or the error for the reader.
  */
 static int begin_once_more(struct reader *r, int rc, unsigned int n,
 			   struct error *err)
@@ -177,8 +176,8 @@ static int pass_on(struct reader *r, struct block_sink *sink, struct error *err)
 	return 0;
 }
 
-/* A piece is found by its place and checked as the image's map has it: it must be the
- * block that is asked for, whose digest its bytes are kept under. */
+/* Find the piece of each block by its place, and check that the block map has the same block
+ * there: its bytes are stored under its digest. */
 static int find_pieces(struct reader *r, uint32_t pack, struct error *err)
 {
 	for (size_t k = 0; k < r->req->n_blocks; k++) {

@@ -88,7 +88,7 @@ struct peer_listing {
 	size_t n;
 };
 
-/* Add what the swarms know of a link. */
+/* Add the swarms' figures of a link. */
 static void add_swarms(const struct link *l, struct p2p_peer_info *ret)
 {
 	const struct neighbour *nb;
@@ -136,13 +136,13 @@ static void fill_peer(const struct p2p *p, const struct link *l, int64_t now,
 	ret->rtt_ns = s.rtt_ns;
 	if (l->member && l->member->quarantined_until > now)
 		ret->quarantine_ns = l->member->quarantined_until - now;
-	/* A link that went is tried once more. */
+	/* report the member's failures while its link is down */
 	if (l->member && !s.is_up)
 		add_failures(l->member, ret);
 	add_swarms(l, ret);
 }
 
-/* Those in quarantine, and those who cannot be reached, have no link. */
+/* Has the member no link because of a quarantine, or because it cannot be reached? */
 static bool is_apart(const struct member *m, int64_t now)
 {
 	return !m->link &&

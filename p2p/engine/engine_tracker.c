@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Calls to the trackers: who else takes part, and which pieces may be read from
- * the origin.  One call is under way for an image; what comes up meanwhile goes
- * with the next.
+ * Calls to the trackers: which other nodes take part, and which pieces may be read from the
+ * origin. An image has one call under way; whatever comes up meanwhile goes with the next.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,35 +11,35 @@
 #include "p2p/tracker/tracker_client.h"
 
 #define INTERVAL_NS (2 * NS_PER_S)
-#define BATCH_NS (2 * NS_PER_MS) /* between two calls, at least */
-/* A node that is new meets the others before it asks for leases: they may have all
- * of it.  So long at most, and so long after the first is met, who tells at once if
- * he has something. */
+#define BATCH_NS (2 * NS_PER_MS) /* shortest time between two calls */
+/* A new node meets others before it asks for leases, because they may have all pieces. It waits
+ * the first time at most, and the second after the first neighbour joined, which announces its
+ * pieces at once. */
 #define MEET_NS (400 * NS_PER_MS)
 #define MET_NS (80 * NS_PER_MS)
 #define MEET_STEP_NS (5 * NS_PER_MS)
 #define RETRY_NS (200 * NS_PER_MS)
-#define ENDED_NS (5 * NS_PER_MS) /* until a lease that ended is told */
-/* A tracker without room for an image's leases still hears who takes part in it.  Not
- * each such answer begins leases anew: taking turns would never get going. */
+#define ENDED_NS (5 * NS_PER_MS) /* ended leases are reported after this */
+/* A tracker that has no room for an image's leases still lists its members. For this long after
+ * such an answer the node takes turns instead, without switching back and forth. */
 #define FULL_NS (10 * NS_PER_S)
 
 struct engine_call {
 	struct work work;
 	struct p2p *p;
-	struct p2p_image *i; /* NULL: it is closed */
+	struct p2p_image *i; /* NULL: the image is closed */
 	struct tracker_call call;
 	struct leases leases;
 	uint32_t want[ASKS_MAX * SWARM_LEASE_MAX];
 	uint32_t want_bytes[ASKS_MAX * SWARM_LEASE_MAX];
 	struct tracker_answer answer;
 	int rc;
-	/* Under p->lock: the one that leaves, which is to be heard after this. */
+	/* Under p->lock: the call that says that the image is left; must follow this call. */
 	struct engine_call *last;
 	bool is_answered;
 };
 
-/* Call after `delay_ns`, if not sooner. */
+/* Arm the timer for a call after `delay_ns`, or leave it if due sooner. */
 static void tracker_arm(struct p2p_image *i, int64_t delay_ns)
 {
 	int64_t at = clock_now_ns() + delay_ns;
@@ -61,7 +60,7 @@ static bool is_meeting(const struct p2p_image *i, int64_t now)
 	return !met || now - met < MET_NS;
 }
 
-/* Is there anything to call for that cannot wait until others are met? */
+/* Is there a reason for a call before other nodes are met? */
 static bool is_urgent(const struct p2p_image *i)
 {
 	const struct leases *l = &i->calls.leases;
@@ -82,14 +81,14 @@ void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
 	int64_t since = clock_now_ns() - i->calls.called;
 	struct ask *a;
 
-	/* The core has given up on the oldest one by now. */
+	/* by now the core has given up on the oldest request */
 	if (l->n_asks == ASKS_MAX)
 		memmove(l->asks, l->asks + 1, --l->n_asks * sizeof(l->asks[0]));
 	a = &l->asks[l->n_asks++];
 	memcpy(a->pieces, pieces, n * sizeof(*pieces));
 	a->n = n;
 	a->is_demand = priority == SOURCE_DEMAND;
-	/* By the time of the call others may have said that they have it. */
+	/* by the time of the call, neighbours may have announced the piece */
 	i->calls.has_waited =
 		i->calls.has_waited || is_meeting(i, clock_now_ns());
 	tracker_arm(i, since > BATCH_NS ? 0 : BATCH_NS - since);
@@ -105,7 +104,7 @@ void tracker_done(struct p2p_image *i, uint32_t piece, int rc)
 		l->failed[l->n_failed++] = piece;
 	else if (rc == 0 && l->n_done < TRACKER_PIECES_MAX)
 		l->done[l->n_done++] = piece;
-	/* The origin carries something else now. */
+	/* report the ended lease, so that others may read */
 	tracker_arm(i, ENDED_NS);
 }
 
@@ -144,8 +143,8 @@ static void announce_run(struct work *w)
 		announce_run(&last->work);
 }
 
-/* A node that was heard to leave before what it called before is a member again, with
- * all that it has no more. */
+/* Must the last call wait for this one? If the tracker got the leave first, the earlier call
+ * would make the node a member again. */
 static bool goes_after(struct engine_call *last, struct engine_call *c)
 {
 	bool is_later;
@@ -158,7 +157,7 @@ static bool goes_after(struct engine_call *last, struct engine_call *c)
 	return is_later;
 }
 
-/* An answer about one image is about that alone; that nobody answers is about all images. */
+/* Tell one swarm that the tracker answers, or all swarms that it does not. */
 static void set_tracker(struct p2p_image *i, bool is_there, int64_t now)
 {
 	bool was_there = !swarm_takes_turns(i->swarm);
@@ -171,15 +170,15 @@ static void set_tracker(struct p2p_image *i, bool is_there, int64_t now)
 	image_settle(i);
 }
 
-/* A call that cannot be, or that the tracker has no room for, is one image's; a token
- * that is not good is all images'. */
+/* Does the tracker answer, even if it refuses this image? Other errors, such as a bad token,
+ * concern all images. */
 static bool tracker_answers(int rc)
 {
 	return rc == 0 || rc == -EINVAL || rc == -EOPNOTSUPP || rc == -ENOMEM ||
 	       rc == -EBUSY;
 }
 
-/* Are there leases of this image to be had? */
+/* Does the tracker give leases for this image? */
 static bool has_leases(struct p2p_image *i, int rc, int64_t now)
 {
 	if (rc == -EBUSY)
@@ -226,7 +225,7 @@ static bool is_granted(const struct tracker_answer *a, uint32_t piece)
 	return false;
 }
 
-/* Tell the core of one answer, and give back what it does not read now. */
+/* Pass one answer to the core, and give back the leases that it does not use now. */
 static void leases_grant(struct p2p_image *i, const struct swarm_grant *g,
 			 int64_t now)
 {
@@ -274,7 +273,7 @@ static void tell_leases(struct p2p_image *i, const struct engine_call *c,
 	}
 }
 
-/* A tracker that is confused, or worse, must not make us call without pause. */
+/* Bound the interval: a faulty tracker must not make this node call without pause. */
 static int64_t sane_interval(int64_t ns)
 {
 	if (ns < INTERVAL_NS / 10)
@@ -282,8 +281,8 @@ static int64_t sane_interval(int64_t ns)
 	return ns < INTERVAL_NS * 60 ? ns : INTERVAL_NS * 60;
 }
 
-/* A lease that ended while a call was under way keeps a share of the origin from others until
- * it is told. */
+/* Time until the next call: soon if leases ended meanwhile, because they keep a share of the
+ * origin from other nodes. */
 static int64_t next_call(const struct p2p_image *i)
 {
 	const struct leases *l = &i->calls.leases;
@@ -319,8 +318,8 @@ static void announce_done(struct work *w)
 		}
 		tell_leases(i, c, now);
 		tracker_arm(i, next_call(i));
-		/* Ended leases go with the next call, and are no reason for one: it
-		 * may be long until a tracker answers. */
+		/* Keep ended leases for the next call, but do not call sooner for them: the
+		 * trackers may be away for long. */
 		if (c->rc < 0)
 			keep_ended(i, &c->leases);
 		image_settle(i);
@@ -329,7 +328,7 @@ static void announce_done(struct work *w)
 	free(c);
 }
 
-/* Pieces that no reader waits for are asked for later. */
+/* Keep requests without waiting readers for a later call. */
 static void keep_bulk(struct p2p_image *i, struct leases *l)
 {
 	size_t n = 0;
@@ -377,7 +376,7 @@ static void announce_fill(struct p2p_image *i, struct engine_call *c)
 		.n_failed = c->leases.n_failed,
 		.origin_wait_ns = c->leases.origin_wait_ns,
 	};
-	/* Pieces that readers wait for come first. */
+	/* first pass: pieces that readers wait for */
 	for (int turn = 0; turn < 2; turn++) {
 		for (size_t k = 0; k < c->leases.n_asks; k++) {
 			const struct ask *a = &c->leases.asks[k];
@@ -394,8 +393,8 @@ static void announce_fill(struct p2p_image *i, struct engine_call *c)
 	c->call.n_want = n;
 }
 
-/* Pieces that were asked for before others were met may be had from these: let the core look
- * again. */
+/* Neighbours that joined meanwhile may have the pieces that leases were asked for: let the core
+ * decide again. */
 static void ask_anew(struct p2p_image *i, int64_t now)
 {
 	struct leases old = i->calls.leases;
@@ -427,9 +426,9 @@ static void announce_make(struct p2p_image *i)
 	if (i->calls.has_waited && !is_meeting(i, clock_now_ns()))
 		ask_anew(i, clock_now_ns());
 	if (before && !i->calls.is_leaving)
-		return; /* the end of that one begins the next */
+		return; /* when that call ends, it begins the next */
 	if (before)
-		before->i = NULL; /* nobody waits for it any more */
+		before->i = NULL; /* its answer is not needed any more */
 	c = calloc(1, sizeof(*c));
 	if (!c) {
 		tracker_arm(i, INTERVAL_NS);
@@ -448,7 +447,8 @@ static void announce_make(struct p2p_image *i)
 		rights_renew(i);
 	if (before && goes_after(c, before))
 		return;
-	(void)!pool_submit(i->p->calls, &c->work); /* it has no bound */
+	/* Cannot fail: the queue has no limit. */
+	(void)!pool_submit(i->p->calls, &c->work);
 }
 
 static void tracker_on_timer(struct loop_timer *t)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Waits for pieces: readers for one each, lists for many. */
+/* Waiting for pieces: a reader for single pieces, a list for many. */
 #include <errno.h>
 
 #include "common/clock.h"
 #include "p2p/engine/engine.h"
 
-/* Parts of the memory for bytes that are unpacked before a reader takes them: of one reader,
- * so that a slow disk holds it back, and of all. */
+/* Share of the memory for bytes that are unpacked before a reader takes them: 1/8 for one
+ * reader, so that a slow disk slows its reader down; 1/2 for all. */
 #define AHEAD_SHARE 8
 #define AHEAD_ALL 2
 
@@ -29,7 +29,7 @@ void wants_init(struct p2p_image *i)
 
 /* ------------------------------------------------------------- readers --- */
 
-/* `b` is given to the reader. */
+/* Give the reader an answer; takes `b`. */
 static void reader_answer(struct reader *r, size_t index, enum answer a,
 			  struct bytes *b)
 {
@@ -60,7 +60,7 @@ static void waiter_unwait(struct waiter *w)
 	w->piece = PIECE_NONE;
 }
 
-/* For its bytes, from wherever. */
+/* Wait for a piece's bytes, from peer or origin. */
 static void reader_await_piece(struct reader *r, size_t index, int64_t now)
 {
 	struct waiter *w = &r->waiters[index];
@@ -181,7 +181,7 @@ void want_no_read(struct reader *r)
 
 /* --------------------------------------------------------------- lists --- */
 
-/* With its lock. */
+/* Append an arrived piece; with the list's lock held. */
 static void list_push(struct lister *l, uint32_t piece, uint32_t cost)
 {
 	l->came[l->n_came++] = (struct came){ piece, cost };
@@ -226,7 +226,7 @@ void want_list(struct lister *l)
 			swarm_have(i->swarm, piece, now);
 			want_came(i, piece, NULL, 0, 0, NULL);
 		}
-		/* The piece may have come, or gone, since its holder looked. */
+		/* The piece may have come or gone since the cache was checked. */
 		if (bit_get(l->held, piece) || image_look(i, piece, now))
 			list_push(l, piece, 0);
 		else
@@ -244,7 +244,7 @@ void want_no_list(struct lister *l)
 
 	LIST_REMOVE(l, link);
 	change_wants(i, l->list);
-	/* Before the core may go on. */
+	/* the core must know before it goes on */
 	want_update(i, clock_now_ns());
 	update_pause(i);
 }
@@ -388,7 +388,8 @@ void want_failed(struct p2p_image *i, uint32_t piece, int rc,
 	{
 		if (!bit_get(l->awaited, piece))
 			continue;
-		/* A reader that ran out of time says nothing about the list that wants the same piece. */
+		/* The reader's deadline is not the list's: for the list, the piece is wanted
+		 * again. */
 		if (rc == -ETIMEDOUT && had_reader) {
 			change_wants(i, l->list);
 			continue;

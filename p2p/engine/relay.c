@@ -18,19 +18,19 @@ struct relay_extent {
 	struct relay_extent *hnext;
 	uint64_t image, off;
 	uint32_t piece, len;
-	unsigned int pins; /* who sends it, or writes it */
-	bool is_ready;     /* written */
+	unsigned int pins; /* uses by transfers that send or write it */
+	bool is_ready;     /* its bytes are written */
 };
 
 struct relay {
 	uint64_t size;
 	int fd;
-	pthread_mutex_t lock; /* all below */
+	pthread_mutex_t lock; /* protects all members below */
 	TAILQ_HEAD(extents, relay_extent) extents;
 	struct relay_extent *buckets[BUCKETS];
-	uint64_t pos;            /* where the next one goes */
-	struct relay_extent *at; /* the first one from there on */
-	uint64_t used, written;  /* bytes; end of what ever was used */
+	uint64_t pos;            /* offset of the next extent */
+	struct relay_extent *at; /* first extent at or after `pos` */
+	uint64_t used, written;  /* bytes in use; highest offset ever used */
 };
 
 static uint64_t room_of(uint32_t len)
@@ -91,7 +91,7 @@ void relay_free(struct relay *r)
 	free(r);
 }
 
-/* With the lock, as all below that say nothing else. */
+/* Call with the lock held, like all functions below that say nothing else. */
 static struct relay_extent *relay_find(struct relay *r, uint64_t image,
 				       uint32_t piece)
 {
@@ -157,7 +157,7 @@ static void relay_insert(struct relay *r, struct relay_extent *e)
 	r->used += room_of(e->len);
 }
 
-/* Find a place for `e`; `ret_again`: its bytes were used before. */
+/* Find a place for `e`; `ret_again`: the place was used before. */
 static int relay_place(struct relay *r, struct relay_extent *e, bool *ret_again)
 {
 	int rc;
