@@ -15,7 +15,7 @@
 #define NAME_MAX_LEN 4096
 #define READ_BYTES 65536
 
-/* Without the "./" that some tools put before names. */
+/* Skip the "./" that some tools put before names. */
 static const char *skip_dot_slash(const char *name)
 {
 	while (name[0] == '.' && name[1] == '/')
@@ -23,7 +23,7 @@ static const char *skip_dot_slash(const char *name)
 	return name;
 }
 
-/* The path that the symbolic link `from` leads to; it may not leave the archive. */
+/* The path that the symbolic link `from` points to; it may not lead out of the archive. */
 static char *resolve_link(const char *from, const char *to)
 {
 	const char *slash = strrchr(from, '/');
@@ -58,7 +58,7 @@ static int take_target(struct archive_entry *e, struct archive_entry_place *p)
 	return p->target ? 0 : -ENOMEM;
 }
 
-/* Only what can be read in place is of use: plain files and links to them. */
+/* Can the entry be read in place? Only plain files and links to them can. */
 static bool is_wanted(struct archive_entry *e)
 {
 	const char *name = archive_entry_pathname(e);

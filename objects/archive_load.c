@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The format of `docker save`: a tar with manifest.json, or (since Docker 25) with an OCI
- * layout inside. For manifest.json an OCI manifest is made up; a layer that is a plain
- * tar goes by its diff id, which is its digest if the archive is right, and which readers
- * check as they check every digest.
+ * The format of `docker save`: a tar with manifest.json or (since Docker 25) an OCI layout. For
+ * manifest.json an OCI manifest is made here. A layer that is a plain tar is named by its diff id,
+ * which is its digest if the archive is correct; readers check it like any digest.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -58,7 +57,7 @@ static int add_place(struct archive_store *a, const struct digest *d,
 	return 0;
 }
 
-/* A blob of manifest.json's kind, or a file blobs/sha256/HEX. */
+/* Find a blob that manifest.json names, or a file blobs/sha256/HEX. */
 int archive_find(const struct archive_store *a, const struct digest *d,
 		 struct archive_extent *ret, struct error *err)
 {
@@ -138,7 +137,8 @@ static int add_layer(struct archive_store *a, const char *name,
 	    fs_pread_full(a->fd, head, sizeof(head), p->off) < 0)
 		return error_set(err, EIO, "read '%.200s'", name);
 	type = layer_type(head);
-	if (strchr(type, '+')) /* a diff id is of what comes out */
+	if (strchr(type, '+')) /* compressed: the diff id is that of the
+	                        * unpacked layer */
 		rc = hash_place(a, p, &d, err);
 	if (rc < 0)
 		return rc;
@@ -171,7 +171,7 @@ static int add_layers(struct archive_store *a, const json_t *names,
 	return rc;
 }
 
-/* The manifest that a registry would have for this image. */
+/* Make the manifest that a registry would have for this image. */
 static int make_up(struct archive_store *a, const json_t *item,
 		   struct archive_image *image, struct error *err)
 {
@@ -206,7 +206,7 @@ static int make_up(struct archive_store *a, const json_t *item,
 	return 0;
 }
 
-/* An image to fill in; its names are taken. */
+/* Append an image to be filled in; takes `names`. */
 static struct archive_image *new_image(struct archive_store *a, json_t *names)
 {
 	struct archive_image *grown =

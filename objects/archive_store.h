@@ -8,7 +8,7 @@
 #include "objects/archive_index.h"
 #include "objects/oci_store.h"
 
-/* A blob that has a digest, and where it lies. */
+/* A blob's digest and its place in the archive. */
 struct archive_extent {
 	struct digest digest;
 	uint64_t off, size;
@@ -17,7 +17,7 @@ struct archive_extent {
 struct archive_image {
 	json_t *names; /* array of "repository:tag" */
 	struct digest digest;
-	char *made_up; /* the manifest, when the archive has none */
+	char *made_up; /* manifest made here, if the archive has none */
 };
 
 struct archive_store {
@@ -34,7 +34,7 @@ struct archive_store {
 /* Open a->path and find its images; what was found stays in `a` on failure. */
 int archive_load(struct archive_store *a, struct error *err) MUST_CHECK;
 
-/* Where a blob lies; -ENOENT. */
+/* Find where a blob lies; -ENOENT. */
 int archive_find(const struct archive_store *a, const struct digest *d,
 		 struct archive_extent *ret, struct error *err) MUST_CHECK;
 

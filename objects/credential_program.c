@@ -15,7 +15,7 @@
 
 #define ANSWER_MAX 65536
 #define PROGRAM_TIMEOUT_MS 30000
-#define PROGRAM_EXIT_MS 2000 /* after its answer */
+#define PROGRAM_EXIT_MS 2000 /* time to exit after its answer */
 
 static int read_answer(int fd, struct pace *pace, struct buf *ret,
 		       struct error *err)
@@ -50,8 +50,8 @@ static int read_answer(int fd, struct pace *pace, struct buf *ret,
 	}
 }
 
-/* Threads of a pool block all signals, which a program would inherit; a group of its own lets
- * process_reap() kill what it started, too. */
+/* Unblock the signals that pool threads block, which the program would inherit; and start it in
+ * its own process group, so that process_reap() also kills its children. */
 static int init_attributes(posix_spawnattr_t *ret)
 {
 	sigset_t none;
@@ -107,8 +107,8 @@ int credential_program_run(const struct credential_program *p,
 	if (rc < 0)
 		return rc;
 	(void)close(steal_fd(&out_w));
-	/* The question is shorter than a pipe, so this cannot block; and while we
-	 * hold the other end, it raises no SIGPIPE if the program is gone. */
+	/* The question is shorter than a pipe, so writing cannot block; and as this process
+	 * still holds the read end, there is no SIGPIPE if the program is gone. */
 	rc = fs_write_full(in_w, p->input, len);
 	(void)close(steal_fd(&in_r));
 	(void)close(steal_fd(&in_w));

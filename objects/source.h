@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where stored bytes come from: a registry, a layout folder, an archive, a file, other
- * nodes.  A filter is a source that wraps a source.  OCI stores, which hand out
- * sources of their blobs, are in objects/oci.h.
+ * Sources of stored bytes: a registry, a layout folder, an archive, a file, other nodes. A filter
+ * is a source that wraps another one. objects/oci.h has the stores that open blobs as sources.
  */
 #ifndef BOOTSEER_SOURCE_H
 #define BOOTSEER_SOURCE_H
@@ -26,8 +25,8 @@ struct source_req {
 	uint64_t len;
 	enum source_priority priority;
 	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0 is none */
-	struct pace *pace;   /* how much of the link it may take, and
-	                      * whether it is still wanted; may be NULL */
+	/* Limits its rate, and can stop it; may be NULL. */
+	struct pace *pace;
 };
 
 /* Takes the stored bytes in order as they arrive; `pos` is their offset in the
@@ -73,8 +72,8 @@ struct source {
 int source_read(struct source *s, const struct source_req *req,
 		struct source_sink *sink, struct error *err) MUST_CHECK;
 
-/* May the same read go well a little later?  An origin that is away, busy, silent or cut off
- * may be back by then; one that refuses for good is not. */
+/* May the same read succeed later? Yes if the origin is down, busy, silent or disconnected; no
+ * if it refuses for good. */
 bool source_may_pass(int rc);
 
 /* Read exactly the range of `req` into `buf`, which has room for it. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How long a store is waited for that makes no progress, as whoever opens it is told by an
- * option, and a line for people who wait.
+ * The option for how long to wait for a store without progress, and reports of a silent store.
  */
 #ifndef BOOTSEER_OBJECTS_STORE_PATIENCE_H
 #define BOOTSEER_OBJECTS_STORE_PATIENCE_H
@@ -9,7 +8,7 @@
 #include "common/option.h"
 #include "objects/store.h"
 
-/* A row of common/option.h; the member is int64_t nanoseconds. */
+/* An option for common/option.h; the member is int64_t nanoseconds. */
 #define STORE_TIMEOUT_OPTION(offset_, default_) \
 	{ \
 		.key = "store-timeout", .type = OPTION_DURATION, \
@@ -18,27 +17,27 @@
 		.help = "A store that makes no progress for so long has failed." \
 	}
 
-/* Time-out of programs that move checkpoints: longer than a name node or a load balancer
- * is replaced. */
+/* Timeout for programs that move checkpoints: longer than replacing a name node or a load
+ * balancer takes. */
 #define STORE_TIMEOUT_CKPT "60s"
 
-/* Have it fail after `timeout_ns` without progress, whatever it does meanwhile: take no
- * connection, or take one and say nothing. */
+/* Make calls fail after `timeout_ns` without progress, also if the store accepts no connection,
+ * or accepts one and sends nothing. */
 void object_store_set_timeout(struct object_store_config *cfg,
 			      int64_t timeout_ns);
 
-/* `line` says which store does not answer, and how long it is waited for; no newline.
- * Called on a thread of the store's, which does nothing else. */
+/* `line` names the silent store and the time it will be waited for; no newline. Called on a
+ * thread of its own. */
 typedef void object_store_say_fn(void *arg, const char *line);
 
-/* Call `say` when the store has answered none of the calls under way for half of its
- * timeout, but 5 s at most; once, until one is answered, or others begin.  Nothing is said of
- * a directory, nor of less than a second.  Call it once, before others have the store. */
+/* Call `say` when the store has answered none of the running calls for half of its timeout, but
+ * 5 s at most; once, until a call is answered or new ones begin. Never for a directory, nor for
+ * waits under a second. Call before other threads use the store. */
 int object_store_watch(struct object_store *s, object_store_say_fn *say,
 		       void *arg, struct error *err) MUST_CHECK;
 
-/* True while a caller waits for a server that has not been heard for 3 s or more: `*ret_ns` is for
- * how long, `*ret_why` why the last attempt failed, or that there is no answer. */
+/* Does a caller wait for a server that was silent for 3 s or more? `*ret_ns`: for how long;
+ * `*ret_why`: why the last attempt failed, or that there is no answer. */
 bool object_store_is_away(struct object_store *s, int64_t *ret_ns,
 			  struct error *ret_why);
 

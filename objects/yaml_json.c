@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* libyaml reads; an alias stands for a copy of its value, so copies are counted. */
+/* YAML by libyaml. An alias becomes a copy of its value, so copies count towards the limit. */
 #include "objects/yaml_json.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static json_t *read_object(struct yaml_reading *r, const yaml_node_t *node,
 	return object;
 }
 
-/* NULL: it is too large or too deep, or no memory is left. */
+/* NULL: too large, too deep, or out of memory. */
 static json_t *read_node(struct yaml_reading *r, int index, unsigned int depth)
 {
 	const yaml_node_t *node = yaml_document_get_node(r->document, index);

@@ -1,188 +1,199 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Blocks from other nodes: a source between the cache and the origin, and a way
- * to fetch lists of blocks from whoever has them (ARCHITECTURE.md, 8).
+ * Blocks from other nodes: a source between the cache and the origin, and a way to fetch lists of
+ * blocks from any node that has them (ARCHITECTURE.md, 8).
  *
- * The node always finishes: without tracker, without peers, and without the
- * origin for what the swarm holds.
+ * A node always gets its blocks: without a tracker, without peers, and without the origin if the
+ * swarm has them.
  */
 #ifndef BOOTSEER_P2P_P2P_H
 #define BOOTSEER_P2P_P2P_H
 
 #include "blockstore/device.h"
 
-/* Trouble that the operator of the node may have to act on.  Each change of a tracker and of a
- * right is told once; others once in a minute, with how many were not. */
+/* Problems that the operator of the node may have to act on. Each change of a tracker or of a
+ * right is reported once; other problems once a minute, with the number left out. */
 enum p2p_note {
-	P2P_TRACKER_LOST,    /* it does not answer; about: its URL */
-	P2P_TRACKER_REFUSES, /* it answers that this node takes no part, or is
-			      * no tracker */
-	P2P_TRACKER_BACK,    /* after one of these */
-	P2P_RIGHT_REFUSED,   /* to this node; about: the image's label */
-	P2P_RIGHT_GIVEN,     /* after that */
-	P2P_CERT_ENDS, /* this node's, or its authority's: once a day; about: file */
-	P2P_CERT_OVER,    /* it did, while we ran */
-	P2P_CERT_GOOD,    /* after one of these */
-	P2P_DENIED,       /* by this node; about: the other one's name */
-	P2P_DENIED_US,    /* the other way round; about: the one who did */
-	P2P_LINK_REFUSED, /* with that node, by either side, or by what is there */
-	P2P_UNTRUSTED,    /* the same, of certificates and names */
-	P2P_UNREACHABLE,    /* that node, which others say takes part */
-	P2P_NAMESAKE,       /* another node has this one's name; about: where */
-	P2P_RDMA_FAULT,     /* with that node: TCP goes on */
-	P2P_REVOKED_UNREAD, /* what was revoked cannot be learnt; about: "" */
-	P2P_MADE_UP, /* what that node says of others is not heard for a time */
+	P2P_TRACKER_LOST, /* a tracker does not answer; about: its URL */
+	/* A tracker refuses this node, or is not a tracker. */
+	P2P_TRACKER_REFUSES,
+	P2P_TRACKER_BACK, /* the tracker answers again */
+	/* This node gets no right; about: the image's label. */
+	P2P_RIGHT_REFUSED,
+	P2P_RIGHT_GIVEN, /* this node has the right again */
+	/* The node's certificate, or its authority's, expires soon: once a day; about: file. */
+	P2P_CERT_ENDS,
+	P2P_CERT_OVER, /* it expired while the node was running */
+	P2P_CERT_GOOD, /* the certificate is good again */
+	/* This node denied an image; about: the peer's name. */
+	P2P_DENIED,
+	/* A peer denied an image to this node; about: its name. */
+	P2P_DENIED_US,
+	P2P_LINK_REFUSED, /* no link with that node: refused, or not a node */
+	/* No link: a certificate or a name is not trusted. */
+	P2P_UNTRUSTED,
+	P2P_UNREACHABLE, /* a node that takes part cannot be reached */
+	/* Another node has this node's name; about: its address. */
+	P2P_NAMESAKE,
+	P2P_RDMA_FAULT, /* RDMA with that node failed: TCP goes on */
+	/* The list of revoked rights cannot be read; about: "". */
+	P2P_REVOKED_UNREAD,
+	/* That node announced dead addresses: it is ignored for a time. */
+	P2P_MADE_UP,
 };
 #define P2P_NOTES 17u
 
 struct p2p_config {
-	const char *listen;    /* "ADDR:PORT"; port 0: a free one */
-	const char *advertise; /* what peers are told; NULL: what is bound */
-	const char *node, *rack, *zone, *region; /* NULL: unknown, but node */
+	const char *listen; /* "ADDR:PORT"; port 0: a free one */
+	/* Address announced to peers; NULL: the bound one. */
+	const char *advertise;
+	/* NULL: unknown; `node` is required. */
+	const char *node, *rack, *zone, *region;
 	char *const *trackers; /* URLs of bootseer-registry; NULL: none */
-	const char *token_file, *tracker_ca_file; /* for the trackers */
-	/* Tokens and credentials may go to trackers in the clear. */
+	/* Token and authority of the trackers. */
+	const char *token_file, *tracker_ca_file;
+	/* Allow unencrypted tokens and credentials to trackers. */
 	bool tracker_plain_http;
-	const char *ca_file, *cert_file, *key_file; /* of nodes; NULL: open */
-	const char *capability_keys; /* PEM; NULL: no right is asked for */
-	bool signed_bulk;            /* bulk is signed, not encrypted */
+	/* Certificates of nodes; NULL: no security. */
+	const char *ca_file, *cert_file, *key_file;
+	const char *capability_keys; /* PEM; NULL: rights are not required */
+	bool signed_bulk;            /* bulk data is signed, not encrypted */
 	/* RDMA beside TCP, where both ends have it: not with encrypted bulk, nor
 	 * with a download_rate. */
 	bool rdma;
-	const char *rdma_device; /* NULL: that of the address, or any */
-	uint64_t rdma_memory;    /* to be registered; 0: 256 MiB */
-	uint64_t upload_rate, download_rate; /* bytes/s; 0 none */
-	unsigned int neighbours;             /* wanted: 1..64 */
-	uint64_t relay_bytes; /* stored blocks kept to be passed on, on disk */
-	uint64_t memory;      /* bytes of pieces under way */
-	const char *dir;      /* of p2p alone; created: members, relay */
+	const char *rdma_device; /* NULL: the device of the address, or any */
+	uint64_t rdma_memory;    /* bytes to register; 0: 256 MiB */
+	uint64_t upload_rate, download_rate; /* bytes a second; 0: no limit */
+	unsigned int neighbours;             /* number wanted: 1..64 */
+	uint64_t relay_bytes; /* disk space for stored blocks to pass on */
+	uint64_t memory;      /* limit of bytes of pieces in transfer */
+	const char *dir;      /* folder for members file and relay; created */
 	struct cache *cache;  /* borrowed */
-	/* Any thread; `why` "": there is no reason.  NULL: nobody is told. */
+	/* Reports a problem; any thread; `why` "": no reason. NULL: no reports. */
 	void (*note)(void *arg, enum p2p_note what, const char *about,
 		     const char *why);
 	void *note_arg;
 };
 
-/* Can the files be read, do they belong together and to the node, and are they good
- * today?  -EINVAL, -EACCES, -ENOENT, ..: which is not, and why. */
+/* Can the files be read, do they match each other and the node, and are they valid today?
+ * -EINVAL, -EACCES, -ENOENT, ..: names the bad file and the reason. */
 int p2p_check(const struct p2p_config *cfg, struct error *err) MUST_CHECK;
 
 struct p2p;
 int p2p_open(const struct p2p_config *cfg, struct p2p **ret,
 	     struct error *err) MUST_CHECK;
-/* Tells everybody that this node leaves. After its images. */
+/* Tells peers and trackers that this node leaves. Close its images first. */
 void p2p_close(struct p2p *p);
 unsigned int p2p_port(const struct p2p *p);
-/* May a tracker of this URL be told secrets: is it https://, or on this machine? */
+/* May secrets be sent to a tracker of this URL: is it https://, or on this machine? */
 bool p2p_tracker_is_private(const char *url);
-/* Are others told of an address that leads each to himself, 127.0.0.1 or [::1],
- * though trackers are elsewhere? */
+/* Does the node announce 127.0.0.1 or [::1], which leads each peer to itself, though trackers
+ * are on other machines? */
 bool p2p_hides(const struct p2p_config *cfg);
-/* Do what is listened on, and what others are told (NULL: the same), lead others
- * here?  -EINVAL: which does not, by the name of its option. */
+/* Can peers reach this node by the listening address and the announced one (NULL: the same)?
+ * -EINVAL names the option that is wrong. */
 int p2p_check_addrs(const char *listen, const char *advertise,
 		    struct error *err) MUST_CHECK;
-/* Is what others are told an address of this machine?  -EADDRNOTAVAIL: it is not, so
- * that somebody has to translate it. */
+/* Is the announced address one of this machine? -EADDRNOTAVAIL: it is not, so it has to be
+ * translated on the way. */
 int p2p_check_reach(const struct p2p_config *cfg, struct error *err) MUST_CHECK;
 /* For a log line: the RDMA device, or why there is none. */
 const char *p2p_rdma_text(const struct p2p *p);
-/* Certificates, keys and tokens as they are on disk now, and what was revoked. */
-/* On failure: why some of it stays as it was. */
+/* Reload certificates, keys and tokens from disk, and the list of revoked rights. */
+/* On failure, `err` says which of them stays as it was. */
 int p2p_reload(struct p2p *p, struct error *err) MUST_CHECK;
 
-/* An image that this node has, gets or serves; or what is needed of one before it has a block
- * map: the parts of metadata image and block map, as blocks of a map that the manifest gives.
- * That is a swarm of its own, for nodes that have the right to the image.  Any thread. */
+/* A swarm of an image that this node has, gets or serves: its blocks; or, before the block map
+ * is there, the parts of metadata image and block map, as blocks of a map that the manifest
+ * gives. The latter is a separate swarm with the same right. Any thread. */
 enum p2p_swarm_kind {
 	P2P_SWARM_BLOCKS,
 	P2P_SWARM_METADATA, /* pieces are the parts that the manifest names */
-	/* The same, and blobs without parts are one piece each.  Nodes number the pieces
-	 * otherwise, so those that know of parts alone must not meet them. */
+	/* As P2P_SWARM_METADATA, and blobs without parts are one piece each. This numbers
+	 * pieces differently, so nodes that know only parts must not join this swarm. */
 	P2P_SWARM_METADATA_WHOLE,
-	/* Layers of an ordinary image, whose manifest `image` is: each is a pack, whose
-	 * pieces have no digest of their own. */
+	/* Layers of an ordinary image with manifest `image`: each layer is a pack, whose pieces
+	 * have no digest of their own. */
 	P2P_SWARM_LAYERS,
 };
 #define P2P_SWARM_KINDS 4
 
 /*
- * Pieces without a digest of their own, which are verified with all that they are part of
- * or not at all.  Their user keeps them, not the cache.  Pieces of a peer go to no other
- * node before p2p_image_vouch(), so that each wrong byte came from the node that gave it.
- * `index` is a block of the map, whose digest says nothing.  Any thread; none waits long.
+ * Pieces without a digest of their own, verified only with the whole that they are part of, or
+ * never. Their user stores them, not the cache. Pieces from a peer are sent to other nodes only
+ * after p2p_image_vouch(), so that wrong bytes always come from their true source. `index` is a
+ * block of the map, whose digest has no meaning. Any thread; no call waits long.
  */
 struct p2p_pieces {
 	bool (*has)(void *arg, uint32_t index);
-	/* Keep the bytes of the block, from `node`, or the origin (NULL).  1: what is
-	 * kept of it is, or may be, a peer's.  -EBADMSG: that node is not believed
-	 * any more. */
+	/* Store the bytes of the block, from `node` or the origin (NULL). 1: what is stored may
+	 * be a peer's. -EBADMSG: the node is not trusted any more. */
 	int (*put)(void *arg, uint32_t index, const void *data,
 		   const char *node, struct error *err);
-	/* A file that has it from *ret_off on, the caller's to close.  -ENOENT: not here. */
+	/* Open a file that has the block from *ret_off on; the caller closes it. -ENOENT: not
+	 * here. */
 	int (*open)(void *arg, uint32_t index, int *ret_fd, uint64_t *ret_off);
 };
 struct p2p_image_config {
 	struct digest image; /* the artifact's manifest */
 	enum p2p_swarm_kind kind;
-	const struct blockmap *map; /* borrowed until it is closed */
+	const struct blockmap *map; /* borrowed until the image is closed */
 	const char *label;          /* for messages; copied */
-	/* The origin's proof of the right to pull it: asked on a thread of p2p, may block
-	 * until `pace` says to stop: the value of an Authorization header, the caller's to
-	 * free; NULL: none is needed. */
+	/* Get the proof for the origin that this node may pull: the value of an Authorization
+	 * header, which the caller frees; NULL: none is needed. Called on a thread of p2p; may
+	 * block until `pace` says to stop. */
 	char *(*authorization)(void *arg, struct pace *pace);
-	/* "HOST/REPOSITORY" that the node got it from, copied.  The same image
-	 * in another repository is another swarm, with rights of its own. */
+	/* "HOST/REPOSITORY" that the node got the image from, copied. The same image in another
+	 * repository is another swarm with its own rights. */
 	const char *repo;
-	/* Pieces of P2P_SWARM_LAYERS; with `arg`. NULL: the cache has the pieces. */
+	/* Functions of P2P_SWARM_LAYERS, called with `arg`. NULL: the cache has the pieces. */
 	const struct p2p_pieces *pieces;
 	void *arg;
 	/* Stored bytes of each pack, not verified; taken, also on failure. */
 	struct source **packs;
 };
 struct p2p_image;
-/* Name of the swarm at nodes and trackers. */
+/* Digest by which nodes and trackers name the swarm. */
 int p2p_swarm_name(const struct digest *image, const char *repo,
 		   enum p2p_swarm_kind kind, struct digest *ret,
 		   struct error *err) MUST_CHECK;
-/* -E2BIG: its map has more than P2P_BLOCKS_MAX blocks, so that it is read without
- * peers: what is kept for each of them, and looked through, costs all other images. */
+/* -E2BIG: the map has more than P2P_BLOCKS_MAX blocks; the image is then read without peers,
+ * because the data kept for each block would slow all images down. */
 #define P2P_BLOCKS_MAX (1u << 20)
 int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
 		   struct p2p_image **ret, struct error *err) MUST_CHECK;
-/* No source of it is left, no fetch under way. */
+/* Call when no source of the image is left and no fetch is running. */
 void p2p_image_close(struct p2p_image *i);
 
 /* The blocks of pack `pack`: peers first, then the origin.  Borrows `i`. */
 int p2p_image_source(struct p2p_image *i, uint32_t pack,
 		     struct block_source **ret, struct error *err) MUST_CHECK;
 
-/* The contract of device_fetch_list(), by the swarm; list->streams, gap and
- * range_max do not matter.  Of metadata, what the origin has wrong ends it, with
- * -EBADMSG. */
+/* Fetch a list through the swarm, with the contract of device_fetch_list(); list->streams, gap
+ * and range_max have no effect. Wrong metadata from the origin ends it with -EBADMSG. */
 int p2p_image_fetch(struct p2p_image *i, const struct device_list *list,
 		    struct error *err) MUST_CHECK;
 
-/* The caller had block `index` of the map from the origin by himself: it is checked,
- * and the cache has it. */
+/* The caller read block `index` of the map from the origin itself; it is verified and in the
+ * cache. */
 void p2p_image_came(struct p2p_image *i, uint32_t index);
 
-/* Blocks [first, first + n) of the map are verified: others may have them. */
+/* Blocks [first, first + n) of the map are verified: other nodes may have them. */
 void p2p_image_vouch(struct p2p_image *i, uint32_t first, uint32_t n);
 
-/* When bytes of it came last, when a neighbour told anything of it, and when a tracker
- * said that others take part in it: CLOCK_MONOTONIC ns, 0: never.  Cheap. */
+/* Last times that bytes of the image came, that a neighbour announced anything of it, and that
+ * a tracker named other members: CLOCK_MONOTONIC ns, 0: never. Cheap. */
 struct p2p_progress {
 	int64_t moved_ns, heard_ns, told_ns;
 };
 void p2p_image_progress(const struct p2p_image *i, struct p2p_progress *ret);
 
-/* Nodes that gave blocks of it since this was asked last, the most generous first: `max` of
- * P2P_GIVERS_MAX that are remembered.  Any thread but the loop's; returns their number. */
+/* Nodes that sent blocks of the image since the last call, largest first: at most `max` of the
+ * P2P_GIVERS_MAX remembered. Returns their number. Any thread but the loop's. */
 #define P2P_GIVERS_MAX 64u
 struct p2p_giver {
 	char node[256];
-	uint64_t bytes; /* stored ones */
+	uint64_t bytes; /* stored bytes */
 };
 size_t p2p_image_take_givers(struct p2p_image *i, struct p2p_giver *ret,
 			     size_t max);
@@ -191,22 +202,23 @@ size_t p2p_image_take_givers(struct p2p_image *i, struct p2p_giver *ret,
 
 struct p2p_stats {
 	uint64_t peers, images;
-	uint64_t images_refused; /* of them, that no right was given for */
+	/* Open images for which this node got no right. */
+	uint64_t images_refused;
 	uint64_t rack_bytes_total, zone_bytes_total, remote_bytes_total;
 	uint64_t origin_bytes_total, served_bytes_total, rdma_bytes_total;
 	uint64_t twice_bytes_total, dropped_bytes_total;
 	uint64_t wrong_total, strikes_total, stalls_total;
 	uint64_t hedges_total, hedges_won_total, refused_total, denied_total;
-	/* Links that did not come about: nobody answers, a certificate or name is
-	 * not believed, another p2p-security, this node's name, the rest. */
+	/* Links that could not be made: no answer, untrusted certificate or name, another
+	 * p2p-security, this node's own name, and the rest. */
 	uint64_t links_unreachable_total, links_untrusted_total;
 	uint64_t links_unlike_total, links_namesake_total, links_refused_total;
 	uint64_t leases_total, tracker_calls_total, tracker_failures_total;
-	/* Named; that do what they are asked, do not answer, and refuse.  The
-	 * rest was not asked yet, which lasts a moment. */
+	/* Trackers configured; that work, do not answer, and refuse. The others were not called
+	 * yet. */
 	uint64_t trackers, trackers_good, trackers_lost, trackers_refusing;
 	uint64_t relay_bytes, memory_bytes;
-	uint64_t cert_not_after; /* seconds since 1970; 0: there is none */
+	uint64_t cert_not_after; /* seconds since 1970; 0: no certificate */
 };
 void p2p_get_stats(struct p2p *p, struct p2p_stats *ret);
 
@@ -215,17 +227,17 @@ struct p2p_peer_info {
 	const char *distance; /* "rack", "zone", "remote" */
 	bool is_up, is_rdma;
 	uint64_t received_bytes, sent_bytes, rate;
-	int64_t rtt_ns, quarantine_ns; /* left */
+	int64_t rtt_ns, quarantine_ns; /* quarantine_ns: time left */
 	unsigned int strikes;
-	unsigned int failures;   /* to connect, in a row */
-	char why[ERROR_MSG_MAX]; /* the last of them; "": none */
+	unsigned int failures;   /* failed connections in a row */
+	char why[ERROR_MSG_MAX]; /* reason of the last one; "": none */
 	enum p2p_fault {
 		P2P_FAULT_UNREACHABLE,
 		P2P_FAULT_UNTRUSTED,
 		P2P_FAULT_UNLIKE,
 		P2P_FAULT_NAMESAKE,
 		P2P_FAULT_REFUSED,
-	} fault; /* that is so of it, as in struct p2p_stats */
+	} fault; /* kind of the last failure, as in struct p2p_stats */
 };
 #define P2P_FAULTS 5u
 struct p2p_image_info {
@@ -234,10 +246,10 @@ struct p2p_image_info {
 	char label[256];
 	uint32_t pieces, have, peers;
 	uint64_t from_peers, from_origin;
-	char refusal[ERROR_MSG_MAX]; /* of the right; "": it was not refused */
+	/* Why the right was refused; "": it was not. */
+	char refusal[ERROR_MSG_MAX];
 };
-/* The last link that did not come about, or that an image was denied on; false: there is
- * none. */
+/* The last link that failed or on which an image was denied; false: none. */
 struct p2p_failure_info {
 	char node[256], addr[64], why[ERROR_MSG_MAX]; /* node "": unknown */
 	int64_t ago_ns;
@@ -250,12 +262,12 @@ struct p2p_tracker_info {
 	const char *state; /* "good", "lost", "refuses", "new": not asked yet */
 	const char *why;   /* "": there is no reason */
 };
-/* Calls for each, on the caller's thread, from a copy. */
+/* Calls `each` for each tracker, on the caller's thread, with a copy. */
 void p2p_each_tracker(struct p2p *p,
 		      void (*each)(void *arg, const struct p2p_tracker_info *i),
 		      void *arg);
-/* Ask each now whether it does what this node asks, by a call that changes nothing:
- * blocks for some seconds where one does not answer.  `why` "": it does. */
+/* Ask each tracker now whether it accepts this node, by a call that changes nothing; blocks
+ * some seconds if one does not answer. `why` "": it does. */
 void p2p_probe_trackers(struct p2p *p,
 			void (*each)(void *arg, const char *url,
 				     const char *why),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Changes of a folder, in what they have in common: errors, parents, moves and locks. */
+/* Shared parts of changes to folders: errors, parent folders, moves and locks. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -96,7 +96,7 @@ static int sync_folder(struct file_store *f, const char *folder,
 {
 	AUTO_CLOSE int fd = file_path_open_folder(f, folder);
 
-	/* EINVAL: this file system has nothing to make durable there. */
+	/* EINVAL: the file system cannot sync a folder */
 	if (fd < 0 || (fsync(fd) < 0 && errno != EINVAL))
 		return file_error(f, errno, "make durable", folder, err);
 	return 0;
@@ -130,7 +130,7 @@ int file_make_parents(struct file_store *f, const char *name, struct error *err)
 	return 0;
 }
 
-/* For file systems whose rename cannot refuse: a link can. */
+/* Move without replacing, where rename cannot refuse to replace: link() can. */
 static int move_by_link(struct file_store *f, const char *from, const char *to)
 {
 	if (file_path_link(f, from, to) < 0)
@@ -169,7 +169,8 @@ int file_move(struct file_store *f, const char *from, const char *to,
 	return rc < 0 ? file_error(f, -rc, "rename to", to, err) : 0;
 }
 
-/* 256 files for all names: two that share one wait for each other. */
+/* Number of a name's lock file. There are 256 for all names; names that share one wait for each
+ * other. */
 static unsigned int lock_number(const char *name)
 {
 	uint64_t hash = 14695981039346656037u;
@@ -193,7 +194,8 @@ static int open_or_make(struct file_store *f, const char *path)
 	return fd;
 }
 
-/* The lock's file stays: whoever removed it would remove what another has locked. */
+/* Open a lock file. It is never removed: removal would take away a file that another process
+ * has locked. */
 static int open_lock(struct file_store *f, unsigned int number,
 		     struct error *err)
 {
@@ -252,7 +254,7 @@ int file_lock_if_any(struct file_store *f, const char *name, int *ret_fd,
 	return rc == -ENOTSUP || rc == -EACCES ? 0 : rc;
 }
 
-/* The lower number first, so that nobody waits for one who waits for him. */
+/* Lock the lower number first, so that two processes cannot wait for each other. */
 int file_lock_both(struct file_store *f, const char *a, const char *b,
 		   int *ret_first, int *ret_second, struct error *err)
 {

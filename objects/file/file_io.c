@@ -10,16 +10,17 @@
 #define DEPTH 16u
 
 struct file_engine {
-	struct file_ring *ring; /* NULL: by a pool */
+	struct file_ring *ring; /* io_uring; NULL: a pool is used */
 	struct pool *pool;
 	struct store_memory *memory;
 	struct thread reaper;
 
 	pthread_mutex_t
-		lock; /* protects the rest, and what is pushed to ring */
+		lock; /* protects the members below, and pushes to `ring` */
 	bool is_registered;
 	unsigned int depth, n_flying;
-	struct file_op *first, **last; /* that wait for a place */
+	/* Operations that wait for room in the kernel. */
+	struct file_op *first, **last;
 };
 
 size_t file_op_left(const struct file_op *op)
@@ -31,7 +32,7 @@ size_t file_op_left(const struct file_op *op)
 	return sum;
 }
 
-/* `n` bytes were: returns true when none is left. */
+/* Note that `n` bytes were transferred; true when none is left. */
 static bool file_op_advance(struct file_op *op, size_t n)
 {
 	op->off += n;
@@ -73,7 +74,7 @@ static void file_op_run(struct work *w)
 	op->done(op);
 }
 
-/* Called with the lock: start what there is room for. */
+/* Start waiting operations while there is room. Called with the lock held. */
 static void push_more(struct file_engine *e)
 {
 	while (e->first && e->n_flying < e->depth) {
@@ -96,8 +97,7 @@ static void *reap_main(void *arg)
 	while ((op = file_ring_wait(e->ring, &n))) {
 		bool over;
 
-		/* The lock also orders this after the submission, which only
-		 * the kernel has seen otherwise. */
+		/* the lock also orders this after the submission */
 		(void)pthread_mutex_lock(&e->lock);
 		over = note_transfer(op, n);
 		if (over) {
@@ -125,8 +125,7 @@ int file_engine_new(bool is_plain, struct store_memory *memory,
 	e->depth = DEPTH;
 	e->last = &e->first;
 	(void)pthread_mutex_init(&e->lock, NULL);
-	/* Whether there is one is known by trying: a version says nothing of
-	 * what a container may. */
+	/* Just try io_uring: a kernel version does not tell what a container allows. */
 	if (!is_plain && file_ring_new(FILE_DEPTH_MAX, &e->ring) == 0 &&
 	    thread_start(&e->reaper, reap_main, e, NULL) < 0) {
 		file_ring_free(e->ring);
@@ -174,8 +173,8 @@ void file_engine_set_depth(struct file_engine *e, unsigned int depth)
 	(void)pthread_mutex_unlock(&e->lock);
 }
 
-/* Called with the lock.  What it tells the kernel of is memory taken, so it is not done for
- * a store that never writes. */
+/* Register the memory with the kernel. Called with the lock held. Registering allocates the
+ * memory, so it is not done for a store that never writes. */
 static void register_memory(struct file_engine *e, const struct file_op *op)
 {
 	size_t size;
@@ -198,7 +197,7 @@ void file_engine_submit(struct file_engine *e, struct file_op *op)
 
 		op->work = (struct work){ .run = file_op_run };
 		rc = pool_submit(e->pool, &op->work);
-		/* Else it may be done and gone. */
+		/* otherwise `op` may already be freed */
 		if (rc < 0) {
 			op->rc = rc;
 			op->done(op);

@@ -6,7 +6,7 @@
 
 #include "objects/file/file_path.h"
 
-#define DEPTH_MAX 64u /* of folders: each is an open descriptor */
+#define DEPTH_MAX 64u /* depth of folders; each takes a descriptor */
 
 struct file_walk {
 	struct file_store *f;
@@ -24,8 +24,8 @@ static int list_entry(const struct file_walk *w, DIR *d, const char *leaf,
 	struct object_entry e = { .name = name };
 	struct stat st;
 
-	/* A name that was removed since the folder was read is left out, and so is a
-	 * link, which is no object of this store. */
+	/* Skip a name that was removed since the folder was read, and a symbolic link, which is
+	 * not an object of the store. */
 	if (fstatat(dirfd(d), leaf, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT
 			       ? 0
@@ -56,7 +56,7 @@ static int walk_open(const struct file_walk *w, DIR *d, const char *folder,
 		if (buf_printf(&name, "%s%s%s", folder, *folder ? "/" : "",
 			       entry->d_name) < 0)
 			return error_nomem(err);
-		/* Not shown, so not walked. */
+		/* skip the store's own folder, which is not listed */
 		if (!*folder && strcmp(name.data, STORE_OWN) == 0)
 			continue;
 		rc = list_entry(w, d, entry->d_name, name.data, depth, err);

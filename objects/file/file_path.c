@@ -27,7 +27,7 @@ int file_path_enter(const struct file_store *f, const char *folder)
 	return open_folder(f, folder, O_PATH);
 }
 
-/* The folder that has the name, whose last part is `*ret_leaf`. */
+/* Open the folder that holds `name`; `*ret_leaf` is the last part of the name. */
 static int open_parent(const struct file_store *f, const char *name,
 		       const char **ret_leaf)
 {

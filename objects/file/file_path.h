@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Names below the store's directory, as the calls of the same names take them: -1 and
- * errno.  No symbolic link is followed, in whatever part of a name: whoever may write
- * into the directory, or into a folder of it, would lead whoever uses the store, who may
- * be root, to files elsewhere.  ELOOP: there is one.
+ * System calls on names below the store's directory: each returns what the call of its name does,
+ * -1 and errno on failure. Symbolic links are not followed in any part of a name (ELOOP): a user
+ * who may write to one of the folders could otherwise lead another user of the store, maybe root,
+ * to other files.
  */
 #ifndef BOOTSEER_OBJECTS_FILE_PATH_H
 #define BOOTSEER_OBJECTS_FILE_PATH_H
@@ -19,7 +19,7 @@ int file_path_open_folder(const struct file_store *f, const char *folder);
 /* stat(2) of the name; of a symbolic link itself, not of its target. */
 int file_path_stat(const struct file_store *f, const char *name,
 		   struct stat *ret);
-/* The same, not for reading. */
+/* Open a folder without permission to read it. */
 int file_path_enter(const struct file_store *f, const char *folder);
 int file_path_mkdir(const struct file_store *f, const char *name, mode_t mode);
 /* AT_REMOVEDIR, or 0. */

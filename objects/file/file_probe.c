@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The abilities of the directory's file system, found out by using them: versions and
- * names of file systems say little of mounts, containers and servers. The file that is
- * tried with has no name.
+ * Finds out what the directory's file system can do, by trying: its name and version tell little
+ * about mounts, containers and servers. The test file has no name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +14,10 @@
 #define TRY_PIECE (1 * MIB)
 #define TRY_PIECES (TRY_BYTES / TRY_PIECE)
 #define TRY_NS \
-	(100 * 1000000LL) /* of each depth; a slow disk needs few of them */
+	(100 * 1000000LL) /* time for each depth; a slow disk needs few
+	                   * transfers */
 #define LOCK_NAME "probe"
-#define GAIN_PERCENT 5 /* by which twice the depth has to be faster */
+#define GAIN_PERCENT 5 /* a doubled depth must be this much faster */
 
 struct file_trial;
 
@@ -77,7 +77,7 @@ static int transfer_file(struct file_trial *t, bool is_write)
 	return t->rc;
 }
 
-/* Bytes a second of reading at the present depth. */
+/* Measure the read rate at the present depth, in bytes a second. */
 static uint64_t measure_rate(struct file_trial *t)
 {
 	int64_t begun = clock_now_ns(), ns;
@@ -92,7 +92,7 @@ static uint64_t measure_rate(struct file_trial *t)
 	return bytes * 1000 / (uint64_t)(ns / 1000000 + 1);
 }
 
-/* The least depth beyond which reads get no faster. */
+/* Find the smallest depth beyond which reads get no faster. */
 static unsigned int measure_depth(struct file_trial *t)
 {
 	unsigned int best = 1;
@@ -110,7 +110,7 @@ static unsigned int measure_depth(struct file_trial *t)
 			break;
 		}
 	}
-	/* At least two requests: one is under way while the rate of the other is judged. */
+	/* At least two, so that one read runs while another is evaluated. */
 	return best > 2 ? best : 2;
 }
 
@@ -122,7 +122,7 @@ static int open_nameless(struct file_store *f, struct error *err)
 
 	if (fd >= 0)
 		return fd;
-	/* File systems that have no such files, NFS among them. */
+	/* for file systems without nameless files, such as NFS */
 	name = store_temporary();
 	if (!name)
 		return error_nomem(err);
@@ -136,7 +136,7 @@ static int open_nameless(struct file_store *f, struct error *err)
 	return fd;
 }
 
-/* Does it take O_DIRECT, in fact? */
+/* Does the file system really support O_DIRECT? */
 static void try_direct(struct file_store *f, struct file_trial *t)
 {
 	int flags = fcntl(t->fd, F_GETFL);
@@ -167,7 +167,7 @@ static int try_transfers(struct file_store *f, struct file_trial *t,
 	return 0;
 }
 
-/* Have conditions what they need: locks, or a rename that refuses? */
+/* Can conditional puts work here: by locks, or by a rename that does not replace? */
 int file_store_probe_conditions(struct object_store *s, struct error *err)
 {
 	struct file_store *f = file_store_of(s);

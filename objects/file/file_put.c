@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file is written in aligned pieces, without the page cache where that is taken, and
- * gets its name when all of it is on the disk. */
+/* Writes an object: a file is written in aligned pieces, without the page cache if possible,
+ * and gets its name when all of it is on the disk. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -11,12 +11,11 @@
 #include "objects/store/parts.h"
 
 #define PARALLEL \
-	16u /* pieces of one put under way: the rest of the memory is for
-		      * others */
+	16u /* pieces of one put in flight; other puts need memory too */
 
 struct file_put {
 	struct object_put base;
-	char *temporary; /* NULL: it has its name, or is removed */
+	char *temporary; /* NULL: renamed to its final name, or removed */
 	int fd;
 	bool is_direct;
 	struct put_parts *parts;
@@ -43,7 +42,7 @@ static void write_done(struct file_op *op)
 	struct error err = ERROR_INIT;
 	int rc = op->rc;
 
-	/* O_DIRECT was taken at the open and not here. */
+	/* the file system accepted O_DIRECT at open() but not here */
 	if (rc == -EINVAL && p->is_direct &&
 	    fcntl(p->fd, F_SETFL, fcntl(p->fd, F_GETFL) & ~O_DIRECT) == 0) {
 		file_engine_submit(f->engine, op);
@@ -64,8 +63,7 @@ static int write_start(struct part *part, struct error *err)
 
 	if (!w)
 		return error_nomem(err);
-	/* The last may be longer than what is left of the object: the file is
-	 * cut at the commit. */
+	/* the last piece may be padded: the commit cuts the file */
 	if (p->is_direct && len % f->align) {
 		len += f->align - len % f->align;
 		memset((char *)part->data + part->len, 0, len - part->len);
@@ -109,8 +107,8 @@ static int open_temporary(struct file_store *f, struct file_put *p,
 	return 0;
 }
 
-/* Space is taken at once, so that a disk which is too full says so at the start, and
- * the file lies in one piece. */
+/* Reserve the space at the start, so that a full disk is noticed early and the file is
+ * contiguous. */
 static int reserve_space(struct file_store *f, struct file_put *p,
 			 struct error *err)
 {
@@ -151,7 +149,7 @@ int file_store_put_open(struct object_store *s, const char *name,
 	return 0;
 }
 
-/* Before the first piece is written: short objects go by the page cache. */
+/* Switch to O_DIRECT before the first piece; short objects go through the page cache. */
 static void go_direct(struct file_put *p)
 {
 	struct file_store *f = file_store_of(p->base.store);
@@ -175,8 +173,8 @@ int file_store_put_write(struct object_put *base, const void *data, size_t len,
 	return put_parts_write(p->parts, data, len, err);
 }
 
-/* All bytes, and a time of change that no other version of the object has: clocks of
- * file systems tick slowly, and inode numbers are used again. */
+/* Write the rest, sync, and set a modification time that no other version of the object has:
+ * file system clocks are coarse, and inode numbers are reused. */
 static int finish_file(struct file_store *f, struct file_put *p,
 		       struct error *err)
 {
@@ -207,8 +205,8 @@ static int publish_file(struct file_store *f, struct file_put *p,
 	AUTO_CLOSE int lock = -1;
 	int rc;
 
-	/* Also where nothing is compared: whoever compares meanwhile would replace or
-	 * remove what we put, as the version that he saw. */
+	/* Lock even without a condition: otherwise a writer that compares now could replace or
+	 * remove this new version as the old one. */
 	rc = p->base.condition == OBJECT_MATCH
 		     ? file_lock(f, p->base.name, &lock, err)
 		     : file_lock_if_any(f, p->base.name, &lock, err);

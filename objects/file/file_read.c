@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ranges of a file: what is adjacent is one operation of several buffers; what is long
- * and aligned bypasses the page cache. */
+/* Reads ranges of a file: adjacent ranges are one operation with several buffers; long aligned
+ * ones bypass the page cache. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,10 +14,11 @@
 struct file_object {
 	struct object base;
 	int fd;
-	int direct_fd; /* -1: by the page cache */
+	int direct_fd; /* -1: reads go through the page cache */
 };
 
-#define WINDOW 16u /* pieces of one read under way: bounces have memory */
+/* Pieces of one read in flight, because bounce buffers take memory. */
+#define WINDOW 16u
 
 struct file_read;
 
@@ -27,11 +28,11 @@ struct file_piece {
 	struct iovec iov[FILE_OP_IOV];
 	bool is_direct, wants_bounce;
 
-	/* Memory or offsets that are not aligned: bytes go by a buffer that
-	 * is, which costs less than the page cache. */
-	char *bounce; /* NULL: they do not */
+	/* If memory or offsets are not aligned, bytes go through an aligned bounce buffer,
+	 * which costs less than the page cache. */
+	char *bounce; /* NULL: no bounce buffer */
 	size_t bounce_size, bounce_align;
-	struct iovec to[FILE_OP_IOV]; /* where they belong */
+	struct iovec to[FILE_OP_IOV]; /* destination of the bytes */
 	unsigned int n_to;
 	uint64_t off, end;
 };
@@ -60,7 +61,7 @@ int file_store_open_object(struct object_store *s, const char *name,
 	o->fd = o->direct_fd = -1;
 	rc = store_object_init(&o->base, s, name, err);
 	if (rc == 0) {
-		/* A FIFO would be waited for. */
+		/* O_NONBLOCK: opening a FIFO would block */
 		o->fd = file_path_open(f, name, O_RDONLY | O_NONBLOCK, 0);
 		if (o->fd < 0 || fstat(o->fd, &st) < 0)
 			rc = file_error(f, file_is_none(errno) ? ENOENT : errno,
@@ -68,7 +69,7 @@ int file_store_open_object(struct object_store *s, const char *name,
 		else if (!S_ISREG(st.st_mode))
 			rc = error_set(err, ENOENT, "%s/%s is not a file",
 				       f->path, name);
-		/* A ring would take it for "now or never". */
+		/* clear it again: with io_uring it means "now or never" */
 		else if (fcntl(o->fd, F_SETFL, 0) < 0)
 			rc = file_error(f, errno, "open", name, err);
 	}
@@ -80,7 +81,7 @@ int file_store_open_object(struct object_store *s, const char *name,
 	if (f->may_direct && o->base.stat.size >= FILE_DIRECT_MIN) {
 		char path[32];
 
-		/* The same file, whatever has its name by now. */
+		/* reopen the same file, whatever its name now means */
 		(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", o->fd);
 		o->direct_fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
 	}
@@ -123,7 +124,7 @@ static void submit_piece(struct file_piece *p)
 	file_engine_submit(f->engine, &p->op);
 }
 
-/* The buffer may be longer than the file, so that the last read of it ends early. */
+/* Copy the bytes out of the bounce buffer; at the end of the file fewer came than it holds. */
 static void finish_bounce(struct file_piece *p)
 {
 	struct store_memory *m = p->read->object->base.store->memory;
@@ -139,7 +140,7 @@ static void finish_bounce(struct file_piece *p)
 	p->bounce = NULL;
 }
 
-/* Back to the page cache, as it was planned. */
+/* Give up the bounce buffer: read through the page cache instead. */
 static void drop_bounce(struct file_piece *p)
 {
 	store_memory_give(p->read->object->base.store->memory, p->bounce,
@@ -156,8 +157,8 @@ static void piece_done(struct file_op *op)
 	struct file_piece *p = container_of(op, struct file_piece, op);
 	struct file_read *r = p->read;
 
-	/* The file system took O_DIRECT at the open and not here, or a
-	 * transfer stopped where it is not aligned. */
+	/* O_DIRECT was accepted at open() but not here, or a transfer stopped at an unaligned
+	 * byte */
 	if (op->rc == -EINVAL && p->is_direct &&
 	    (!p->bounce || op->off < p->end)) {
 		p->is_direct = false;
@@ -176,11 +177,12 @@ static void piece_done(struct file_op *op)
 	(void)pthread_mutex_unlock(&r->lock);
 }
 
-/* Where the next piece ends. */
+/* Position while ranges are cut into pieces. */
 struct cut {
 	const struct object_range *ranges;
-	size_t n, i, at;        /* range, and byte of it */
-	size_t last_i, last_at; /* where the last piece ends */
+	/* Number of ranges; present range, and byte in it. */
+	size_t n, i, at;
+	size_t last_i, last_at; /* end of the last piece */
 };
 
 /* Fill in the next piece; false: there is none. */
@@ -217,7 +219,7 @@ static bool next_piece(struct cut *c, struct file_piece *p)
 	return p->op.n_iov > 0;
 }
 
-/* Most of a piece whose end alone is not aligned, as the last of a file is, can bypass
+/* Cut off the unaligned end of a piece (such as the end of a file), so that the rest can bypass
  * the page cache. */
 static bool cut_tail(struct file_piece *p, struct cut *c, size_t align)
 {
@@ -245,8 +247,7 @@ static void take_bounce(struct file_piece *p)
 	p->end = p->off + file_op_left(&p->op);
 	p->bounce_align = align;
 	p->bounce_size = (size_t)(round_up(p->end, align) - from);
-	/* Memory that other reads hold is not waited for: without it the piece is read
-	 * through the page cache. */
+	/* do not wait for memory of other reads: without it, read through the page cache */
 	p->bounce = store_memory_take(p->read->object->base.store->memory,
 				      p->bounce_size, 0);
 	if (!p->bounce)
@@ -306,9 +307,8 @@ static bool is_of(const struct file_op *op, void *arg)
 	return op->done == piece_done && p->read == arg;
 }
 
-/* Wait until fewer than `n` pieces are under way.  The kernel writes into the buffers
- * until it is done, so nothing ends that; what has not begun by the deadline is taken
- * back. */
+/* Wait until fewer than `n` pieces are in flight. The kernel writes into the buffers, so pieces
+ * that began must end; at the deadline, pieces that have not begun are taken back. */
 static void wait_below(struct file_read *r, size_t n, int64_t deadline_ns)
 {
 	struct file_store *f = file_store_of(r->object->base.store);
@@ -327,7 +327,7 @@ static void wait_below(struct file_read *r, size_t n, int64_t deadline_ns)
 	(void)pthread_mutex_unlock(&r->lock);
 }
 
-/* Start one more; false: the read has failed. */
+/* Start one more piece; false: the read has failed. */
 static bool start(struct file_read *r, struct file_piece *p)
 {
 	bool ok;

@@ -4,16 +4,15 @@
 #include <errno.h>
 #include <liburing.h>
 
-/* Memory registered with the kernel by one call, when it is first used: the kernel pins
- * all of a region, and 256 MiB for the command that puts one small file is most of its
- * time. A buffer that lies across two regions has its pages looked up by the kernel each
- * time. */
+/* Memory is registered with the kernel in regions of this size when first used: the kernel pins
+ * a whole region, and pinning 256 MiB would take most of the time of a small put. For a buffer
+ * across two regions the kernel looks pages up each time. */
 #define REGION ((size_t)32 << 20)
 #define REGIONS 512u
 
 struct file_ring {
 	struct io_uring ring;
-	char *base; /* NULL: nothing is registered, or can be */
+	char *base; /* NULL: no memory is registered, or can be */
 	size_t size;
 	bool told[REGIONS];
 };
@@ -25,7 +24,7 @@ int file_ring_new(unsigned int entries, struct file_ring **ret)
 
 	if (!r)
 		return -ENOMEM;
-	/* An entry more than there are transfers, to wake up the thread that waits. */
+	/* one entry more than transfers, to wake the waiting thread */
 	rc = io_uring_queue_init(entries + 1, &r->ring, 0);
 	if (rc < 0) {
 		free(r);
@@ -71,7 +70,7 @@ static bool register_region(struct file_ring *r, size_t k)
 	return r->told[k];
 }
 
-/* Which registered buffer all of it lies in; -1: none. */
+/* Index of the registered region that holds the whole operation; -1: none. */
 static int index_of(struct file_ring *r, const struct file_op *op)
 {
 	const struct iovec *v = op->iov;
@@ -89,8 +88,7 @@ static int index_of(struct file_ring *r, const struct file_op *op)
 
 static void submit_entries(struct file_ring *r)
 {
-	/* Submission fails only for want of memory in the kernel, or interrupted by a
-	 * signal. */
+	/* Submission fails only without kernel memory, or on a signal: repeat it. */
 	while (io_uring_submit(&r->ring) < 0)
 		;
 }

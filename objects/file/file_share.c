@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A directory for several users of a machine: who may write in it, by its own permissions, may
- * do so in the folders that a store makes below it, whatever the umask of the user that was the
- * first.  What an object holds is as private as its user's umask makes it, unless the store is
- * open for sharing.
+ * Sharing a directory among users of a machine: a user who may write to the directory may write to
+ * the folders that the store makes in it, whatever the umask of the user who made them. Objects
+ * are as private as their writer's umask makes them, unless the store's directory is open for
+ * sharing.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -30,8 +30,7 @@ void file_share_init(struct file_store *f)
 	f->gid = st.st_gid;
 }
 
-/* The permission bits of `bits` that a file may have: those of the group only where its
- * group is that of the directory. */
+/* Those of `bits` that a file may have: group bits only if its group is the directory's. */
 static mode_t bits_for(const struct file_store *f, int fd,
 		       const struct stat *st, mode_t bits)
 {
@@ -42,8 +41,8 @@ static mode_t bits_for(const struct file_store *f, int fd,
 	return bits;
 }
 
-/* Ours, new and empty: in a directory that others may write to, the name may lead elsewhere by
- * now, to a folder of ours that nobody is to see. */
+/* Share a folder just made. Check that it is this user's, new and empty: in a directory that
+ * others may write to, its name may already lead to a private folder. */
 void file_share_folder(const struct file_store *f, const char *path)
 {
 	AUTO_CLOSE int fd = f->shared ? file_path_open_folder(f, path) : -1;
@@ -59,7 +58,7 @@ void file_share_folder(const struct file_store *f, const char *path)
 					 (f->keeps_owners ? S_ISVTX : 0));
 }
 
-/* A lock is for those who may write: one who may only read could keep all others waiting. */
+/* Share a lock file with writers only: a user who may only read could keep all others waiting. */
 void file_share_lock(const struct file_store *f, int fd)
 {
 	struct stat st;
@@ -79,7 +78,7 @@ void file_share_object(const struct file_store *f, int fd)
 					 bits_for(f, fd, &st, READS));
 }
 
-/* May this user enter the folder, and write to it?  Else its rights are in `ret`. */
+/* May this user enter the folder, and write to it? If not, `ret` shows its permissions. */
 static bool is_usable(const struct file_store *f, int fd, const char *path,
 		      bool is_written, char ret[FILE_RIGHTS_ROOM])
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The file: back end: an object is a file, its name the path below the directory of
- * the URL.  What is written has a name below .bootseer/tmp/ until its commit, which is
- * a rename.
+ * The file: back end. An object is a file; its name is the path below the directory of the URL.
+ * Until the commit, which is a rename, the file is below .bootseer/tmp/.
  */
 #include <errno.h>
 #include <fcntl.h>

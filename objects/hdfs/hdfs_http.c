@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests in two steps: a name node is asked without a body and says which data node
- * to go to.  HttpFS says the same of itself, or answers at once.  Of several name nodes
- * the one that is active is found by asking.
+ * Requests in two steps: a name node gets a request without a body and redirects to a data node.
+ * HttpFS redirects to itself, or answers at once. Of several name nodes, the active one is found
+ * by trying.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "objects/hdfs/hdfs_store_priv.h"
 
 #define TOKEN_MAX (64u << 10)
-#define ASKS 4u /* of one file, until another data node is named */
+#define ASKS 4u /* requests for one file until another data node is named */
 
 static const struct {
 	const char *exception;
@@ -131,7 +131,7 @@ static int get_token(struct hdfs_store *s, unsigned int node, char **ret,
 	return rc;
 }
 
-/* The server takes it no longer. */
+/* Forget a token that the server refuses. */
 static void drop_token(struct hdfs_store *s, const char *token)
 {
 	(void)pthread_mutex_lock(&s->lock);
@@ -172,7 +172,7 @@ static int make_url(const struct hdfs_store *s, const struct hdfs_request *r,
 	if (rc == 0)
 		rc = buf_printf(b, "?op=%s%s", r->op,
 				r->params ? r->params : "");
-	/* A token says who we are and for whom, so nothing else does. */
+	/* a token names the user, so no other parameter may */
 	if (rc == 0 && token)
 		rc = buf_puts(b, "&delegation=");
 	if (rc == 0 && token)
@@ -195,7 +195,7 @@ static int judge_exception(const char *server, const char *name,
 			   struct retry_verdict *v, bool *ret_next,
 			   struct error *err)
 {
-	/* Tokens are refused by an exception that says more in its text. */
+	/* a refused token is a SecurityException with a certain text */
 	if (strcmp(name, "SecurityException") == 0 &&
 	    (strstr(why, "InvalidToken") || strstr(why, "token")))
 		name = "InvalidToken";
@@ -245,7 +245,7 @@ static bool may_pass(int rc)
 	return rc == -ETIMEDOUT || rc == -EIO || rc == -ECONNREFUSED;
 }
 
-/* The server of a URL, for messages: what follows may have a token in it. */
+/* The server of a URL, for messages: the rest of the URL may hold a token. */
 static char *server_of(const char *url)
 {
 	const char *host = strstr(url, "://");
@@ -261,7 +261,7 @@ static int send_to(struct hdfs_store *s, const char *url,
 		   struct http_response *resp, struct retry_verdict *v,
 		   struct error *err)
 {
-	/* Any value does, where forged requests of browsers are kept out. */
+	/* any value satisfies the server's check against forged browser requests */
 	static const char *const headers[] = {
 		"X-XSRF-HEADER: bootseer",
 		"Content-Type: application/octet-stream", NULL
@@ -298,8 +298,7 @@ int hdfs_try_url(struct hdfs_store *s, const char *url,
 
 	if (rc == 0 && resp->status / 100 != 2)
 		rc = judge_answer(server ? server : "", resp, v, &next, err);
-	/* Whatever this data node cannot do, the next attempt asks for
-	 * another. */
+	/* the next attempt asks for another data node */
 	if (rc < 0 && may_pass(rc))
 		v->can_retry = true;
 	return rc;
@@ -310,13 +309,14 @@ bool hdfs_refuses_block(const struct error *err)
 	return err && strstr(err->msg, "min-block-size");
 }
 
-/* Not who says what the cluster's configuration says: any other would say the same. */
+/* Is the node broken? Not if its answer comes from the cluster's configuration: any other would
+ * answer the same. */
 bool hdfs_node_is_broken(int rc, const struct error *err)
 {
 	return rc < 0 && may_pass(rc) && !hdfs_refuses_block(err);
 }
 
-/* To the data node that has least to do for us. */
+/* Send to the data node with the fewest requests of this process. */
 static int send_file(struct hdfs_store *s, const char *location,
 		     const struct hdfs_request *r, struct http_response *resp,
 		     struct retry_verdict *v, struct error *err)
@@ -332,7 +332,7 @@ static int send_file(struct hdfs_store *s, const char *location,
 	return rc;
 }
 
-/* The first step's answer leads elsewhere. */
+/* Follow the redirect of the first step. */
 static int follow_redirect(struct hdfs_store *s, const struct hdfs_request *r,
 			   struct http_response *resp, struct retry_verdict *v,
 			   struct error *err)
@@ -351,8 +351,8 @@ static int follow_redirect(struct hdfs_store *s, const struct hdfs_request *r,
 			      : hdfs_try_url(s, location, r, resp, v, err);
 }
 
-/* `excludedatanodes` does not do it: name nodes compare it with other ports and names
- * than those that they redirect to. */
+/* Should the name node be asked for another data node? `excludedatanodes` does not help: name
+ * nodes compare it with other ports and names than those in their redirects. */
 static bool wants_another(struct hdfs_store *s, const struct hdfs_request *r,
 			  const struct http_response *resp)
 {
@@ -412,7 +412,7 @@ int hdfs_try(struct hdfs_store *s, struct hdfs_request *r,
 	if (rc == -EACCES && v->can_retry)
 		drop_token(s, token);
 	if (rc < 0 && next && s->n_nodes > 1) {
-		/* Only the first that notices moves on. */
+		/* only the first thread that notices it switches nodes */
 		(void)atomic_compare_exchange_strong(&s->active, &node,
 						     (node + 1) % s->n_nodes);
 		v->at_once = true;

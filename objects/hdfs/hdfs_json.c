@@ -33,7 +33,7 @@ static int status_of(const json_t *j, struct hdfs_status *ret)
 	    modified > INT64_MAX / 1000)
 		return -EBADMSG;
 	ret->modified_ms = (int64_t)modified;
-	/* Gateways to other file systems have none of these. */
+	/* gateways to other file systems leave these out */
 	(void)get_number(j, "fileId", &ret->id);
 	(void)get_number(j, "blockSize", &ret->block_size);
 	ret->is_file = strcmp(type, "FILE") == 0;
@@ -49,7 +49,7 @@ int hdfs_status_parse(const char *data, size_t len, struct hdfs_status *ret)
 	return rc;
 }
 
-/* A name that a server made up would lead elsewhere. */
+/* Is this a plain name? A server's false name could lead elsewhere. */
 static bool is_suffix(const char *s)
 {
 	return s && strlen(s) <= SUFFIX_MAX && !strchr(s, '/') &&
@@ -98,7 +98,7 @@ int hdfs_listing_parse(const char *data, size_t len, hdfs_status_fn *fn,
 	    get_number(whole, "remainingEntries", &left)) {
 		rc = each_status(list, fn, arg);
 		if (rc == 0 && left) {
-			/* Without a name the same page would come again. */
+			/* without a last name the same page would come again */
 			*ret_last = last_of(list);
 			rc = *ret_last ? 0 : -EBADMSG;
 		}
@@ -106,7 +106,7 @@ int hdfs_listing_parse(const char *data, size_t len, hdfs_status_fn *fn,
 	return rc;
 }
 
-/* The first line: some have a stack trace of Java. */
+/* The first line of a message; some have a Java stack trace. */
 static char *first_line(const char *text)
 {
 	size_t len = strcspn(text, "\r\n");

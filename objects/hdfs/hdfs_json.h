@@ -10,16 +10,16 @@
 #include "common/buf.h"
 
 struct hdfs_status {
-	const char *
-		suffix; /* the last part of its name; "" of what was asked for */
-	bool is_file;   /* else a folder, or a link */
+	/* Last part of the file's name; "": the requested path itself. */
+	const char *suffix;
+	bool is_file; /* false: a folder, or a link */
 	uint64_t size;
-	uint64_t id;         /* of the inode: never used again */
+	uint64_t id;         /* number of the inode; never reused */
 	uint64_t block_size; /* 0: unknown */
 	int64_t modified_ms;
 };
 
-/* {"FileStatus":{...}}; `suffix` is not set.  -EBADMSG: it is none. */
+/* Parse {"FileStatus":{...}}; `suffix` is not set. -EBADMSG: invalid. */
 int hdfs_status_parse(const char *data, size_t len,
 		      struct hdfs_status *ret) MUST_CHECK;
 

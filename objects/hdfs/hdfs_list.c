@@ -34,7 +34,7 @@ int hdfs_look(struct hdfs_store *s, const char *name, struct hdfs_status *ret,
 		rc = error_set(err, EPROTO,
 			       "the answer is no file's status: is it a name "
 			       "node?");
-	/* A file is where a folder would have to be. */
+	/* a file stands where a folder would have to be */
 	if (rc == -ENOTDIR ||
 	    (rc == -EACCES && strstr(err->msg, "is not a directory")))
 		rc = error_set(err, ENOENT, "there is none");
@@ -68,7 +68,7 @@ static int list_page(struct hdfs_store *s, const char *folder,
 				  .name = folder };
 	int rc = 0;
 
-	/* Name nodes of 3.5 heed the one, HttpFS the other. */
+	/* name nodes of 3.5 use the first, HttpFS the second */
 	for (int i = 0; *last && i < 2 && rc == 0; i++) {
 		rc = buf_puts(&params, i ? "&startAfter=" : "&startafter=");
 		if (rc == 0)
@@ -111,8 +111,8 @@ int hdfs_list_folder(struct hdfs_store *s, const char *folder,
 
 /* -------------------------------------------------------------------- walk --- */
 
-/* Folders that are still to be looked into; all of one page are kept until it is over,
- * so that no request is made within an answer. */
+/* Folders not listed yet; those of a page are kept until its end, so that no request is made
+ * while parsing an answer. */
 struct hdfs_walk {
 	struct hdfs_store *s;
 	const char *folder;
@@ -142,7 +142,7 @@ static int list_status(void *arg, const struct hdfs_status *st)
 	char *name;
 	int rc;
 
-	/* An empty suffix: the path that was listed is a file itself. */
+	/* empty: the listed path is itself a file */
 	if (!*st->suffix)
 		return 0;
 	if (asprintf(&name, "%s%s%s", w->folder, *w->folder ? "/" : "",
@@ -204,11 +204,11 @@ int hdfs_store_list(struct object_store *base, const char *folder, bool deep,
 
 /* ------------------------------------------------------------------- sweep --- */
 
-/* The temporary names that puts of a process have under way. */
+/* Temporary names of the running puts of a process. */
 struct put_names {
-	const char *life; /* of a process; NULL: of all */
+	const char *life; /* id of a process; NULL: all processes */
 	int64_t before_ms;
-	struct buf names; /* each with its NUL */
+	struct buf names; /* NUL-terminated names */
 	bool failed;
 };
 
@@ -256,7 +256,7 @@ int hdfs_store_sweep(struct object_store *base, const char *folder,
 	return remove_puts(hdfs_store_of(base), NULL, before_ms, ret_n, err);
 }
 
-/* A rename that the name node has not done yet finds nothing to rename. */
+/* Remove a process's temporary files, so that a late rename finds nothing to rename. */
 int hdfs_store_fence(struct object_store *base, const char *life,
 		     struct error *err)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files get their names, also where the server cannot replace by a rename. */
+/* Gives files their final names, also where a server's rename cannot replace. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,8 +61,8 @@ int hdfs_rename_once(struct hdfs_store *s, const char *from, const char *to,
 	return rc;
 }
 
-/* Has an attempt whose answer was lost done it?  libcurl makes a second one by itself
- * on a connection that was kept. */
+/* Did an earlier attempt whose answer was lost move the file? libcurl repeats requests by
+ * itself on reused connections. */
 static bool is_moved(struct hdfs_store *s, uint64_t id, const char *to)
 {
 	struct hdfs_status st;
@@ -70,7 +70,7 @@ static bool is_moved(struct hdfs_store *s, uint64_t id, const char *to)
 	return id && hdfs_look(s, to, &st, NULL) == 0 && st.id == id;
 }
 
-/* A server that cannot replace by a rename: what has the name is removed before. */
+/* For a server whose rename cannot replace: remove the old file first. */
 static int move_in_steps(struct hdfs_store *s, const char *from, const char *to,
 			 bool replace, struct error *err)
 {
@@ -109,7 +109,7 @@ int hdfs_move(struct hdfs_store *s, const char *from, uint64_t id,
 	if (is_moved(s, id, to))
 		return 0;
 	if (rc == -ENOENT) {
-		/* A folder of the name, or it has gone meanwhile. */
+		/* a parent folder is missing, or was removed meanwhile */
 		rc = make_parent(s, to, err);
 		if (rc == 0)
 			rc = hdfs_rename_once(s, from, to, replace, &done, err);

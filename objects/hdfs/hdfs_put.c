@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A data node makes a whole file of whatever arrives before a connection breaks, and
- * nothing takes it back.  So each part goes to a file of its own, with another name for
- * each attempt, in a folder of the put; parts are joined when all have their lengths,
- * and the file gets its name by a rename.
+ * Writes an object. When a connection breaks, a data node keeps what has arrived as a complete
+ * file. So each part goes to a file of its own, with another name for each attempt, in a folder of
+ * the put; when all have their lengths they are joined, and the file gets its name by a rename.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,11 +12,12 @@
 #include "objects/hdfs/hdfs_store_priv.h"
 #include "objects/store/parts.h"
 
-#define JOIN_MAX 64u /* files of one CONCAT: their names are in the URL */
+/* Files of one CONCAT, because their names are in the URL. */
+#define JOIN_MAX 64u
 
 struct hdfs_part {
 	uint64_t len;
-	unsigned int attempt; /* whose file is whole */
+	unsigned int attempt; /* attempt whose file is complete */
 };
 
 struct hdfs_put {
@@ -27,11 +27,11 @@ struct hdfs_put {
 	pthread_mutex_t lock;   /* protects the rest */
 	struct hdfs_part *sent; /* by number */
 	size_t n_sent;
-	bool has_folder;      /* parts may be in it */
-	unsigned int n_whole; /* attempts to send the object as one file, beside
-	                       * the folder */
-	bool is_moved;        /* the last of them has its name */
-	uint64_t place;       /* of the first part among data nodes */
+	bool has_folder; /* the folder may hold parts */
+	/* Attempts to send the object as one file, beside the folder. */
+	unsigned int n_whole;
+	bool is_moved;  /* the last attempt's file has its final name */
+	uint64_t place; /* data node of the first part */
 };
 
 /* A file to be created in the store: its name, first bytes and block size. */
@@ -39,8 +39,8 @@ struct hdfs_file {
 	const char *name;
 	const void *data;
 	size_t len;
-	size_t block;   /* bytes of its blocks; 0: as usual */
-	uint64_t place; /* among data nodes */
+	size_t block;   /* bytes of a block; 0: the usual size */
+	uint64_t place; /* preferred data node */
 };
 
 static struct hdfs_put *hdfs_put_of(struct object_put *p)
@@ -60,10 +60,9 @@ static int part_name(const struct hdfs_put *p, size_t n, unsigned int attempt,
 
 /* ------------------------------------------------------------------- parts --- */
 
-/* Parts that are joined say that a block is as long as they are.  Each is one, and its data
- * node's, but the file has the length that its first part said: by the usual 128 MiB a
- * reader would take sixteen parts of 8 MiB for one block, and ask the first one's data node
- * for all, which gets them from the others. */
+/* Parts to be joined are created with a block size of their own length. Otherwise the joined
+ * file would claim the usual 128 MiB blocks, and a reader would ask the data node of the first
+ * part for sixteen parts of 8 MiB, most of which it does not have. */
 static int create_params(struct hdfs_store *s, size_t block, struct buf *ret,
 			 struct error *err)
 {
@@ -74,7 +73,7 @@ static int create_params(struct hdfs_store *s, size_t block, struct buf *ret,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* A cluster that has a bound takes no blocks below it: they get the usual length there. */
+/* If the cluster refuses blocks this small, use the usual block size from now on. */
 static void note_refused(struct hdfs_store *s, size_t block,
 			 const struct error *err, struct retry_verdict *v)
 {
@@ -150,8 +149,8 @@ static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
 	retry_init(&retry, &s->base, 0);
 	if (!p->n_whole)
 		f.place = p->place + n;
-	/* A part that is appended is no block of its own, and a file that grows may have
-	 * 10,000 of them. */
+	/* an appended part is not a block of its own, and a growing file may have 10,000 of
+	 * them */
 	if (!p->n_whole && !s->by_append)
 		f.block = (size_t)s->base.caps.part_size;
 	for (;; part.attempt++, f.place = HDFS_SPREAD_ANY) {
@@ -169,8 +168,8 @@ static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
 		rc = create_file(s, &f, &v, err);
 		if (rc == 0)
 			return note_part(p, n, &part, err);
-		/* A file is there already: an earlier attempt has made it, which libcurl
-		 * repeated by itself on a connection that was kept. */
+		/* the file exists: an earlier attempt made it, repeated by libcurl on a reused
+		 * connection */
 		if (rc == -EEXIST)
 			v.can_retry = v.at_once = true;
 		if (!retry_again(&retry, &v, err))
@@ -191,8 +190,8 @@ static int append_part(struct hdfs_store *s, const char *name, const char *data,
 	return hdfs_try(s, &r, &resp, v, err);
 }
 
-/* Append the part. Bytes that a broken attempt has left are in the file already: the rest
- * goes on behind them. */
+/* Append the part. Bytes of a broken attempt are in the file already; the rest is appended
+ * behind them. */
 static int send_behind(struct hdfs_put *p, const struct part *part,
 		       struct error *err)
 {
@@ -219,7 +218,7 @@ static int send_behind(struct hdfs_put *p, const struct part *part,
 					 name.data, st.size);
 		if (have == part->len)
 			return 0;
-		/* Without this check the part would be sent again and again. */
+		/* without this check the part would be sent for ever */
 		if (is_said_done)
 			return error_set(err, EIO,
 					 "'%s' has %" PRIu64 " bytes after "
@@ -356,8 +355,7 @@ static int join_some(struct hdfs_store *s, const struct hdfs_put *p,
 	r.params = params.data;
 	rc = hdfs_call(s, &r, &resp, err);
 	http_response_fini(&resp);
-	/* The sources are gone when an attempt before, whose answer was lost,
-	 * has joined them: the length will tell. */
+	/* the sources are gone if an earlier attempt has joined them; the length will show */
 	return rc == -ENOENT ? 0 : rc;
 }
 
@@ -424,7 +422,7 @@ int hdfs_store_put_commit(struct object_put *base, struct object_stat *ret,
 			       err);
 	p->is_moved = rc == 0;
 	store_unlock(base->store, &lock);
-	/* A rename changes neither inode nor time. */
+	/* a rename keeps inode and time */
 	if (rc == 0)
 		hdfs_stat_fill(&st, ret);
 	return rc;

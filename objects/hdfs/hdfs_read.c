@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A data node that a redirect named for a block serves all ranges of it: that saves the
- * name node, and a round trip. */
+/* Reads ranges of a file. The data node to which a block's first request was redirected serves
+ * all later ranges of the block, which saves a request to the name node. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,14 +8,15 @@
 
 #include "objects/hdfs/hdfs_store_priv.h"
 
-#define BLOCKS_MAX 65536u /* whose places are kept */
+/* Blocks of a file whose data nodes are remembered, at most. */
+#define BLOCKS_MAX 65536u
 
 struct hdfs_object {
 	struct object base;
 	uint64_t block_size;
 	size_t n_blocks;
 	pthread_mutex_t lock; /* protects places */
-	char **places; /* of each block: a redirect's URL; NULL: unknown */
+	char **places; /* URL of the redirect for each block; NULL: unknown */
 };
 
 static struct hdfs_object *hdfs_object_of(struct object *o)
@@ -83,7 +84,7 @@ static char *get_place(struct hdfs_object *o, uint64_t off)
 	return place;
 }
 
-/* Takes `place`; NULL: it is not known any more. */
+/* Set the block's data node; takes `place`; NULL: unknown. */
 static void set_place(struct hdfs_object *o, uint64_t off, char *place)
 {
 	char **at = &o->places[block_of(o, off)];
@@ -111,7 +112,7 @@ static int take_body(struct http_sink *base, const struct http_response *resp,
 	return fetch_put(s->try, data, len, err);
 }
 
-/* By the name node, which says where. */
+/* Fetch by way of the name node, which names a data node. */
 static int fetch_anew(struct hdfs_object *o, struct fetch_try *t,
 		      struct hdfs_request *r, const char *not_here,
 		      struct http_response *resp, struct retry_verdict *v,
@@ -168,7 +169,7 @@ static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
 
 	if (place && !t->is_hedge) {
 		rc = fetch_again(t, &r, place, &resp, v, err);
-		/* Its token ended, or the node did: the name node knows. */
+		/* its token or the node itself may be gone: ask the name node */
 		if (rc < 0 && rc != -ECANCELED) {
 			set_place(o, from, NULL);
 			v->can_retry = v->at_once = true;
@@ -187,8 +188,8 @@ static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
 	return rc;
 }
 
-/* HDFS reads a name, not a version: another file that got the name meanwhile would be
- * read on.  So it is looked at again when the bytes are here. */
+/* Check that the file is still the one opened: HDFS reads by name, so another file may have got
+ * the name meanwhile. */
 static int check_version(struct object *o, struct error *err)
 {
 	struct object_stat now;
@@ -209,7 +210,7 @@ int hdfs_store_read(struct object *o, const struct object_range *ranges,
 	int rc = fetch_ranges(o, hdfs_store_of(o->store)->history, fetch_range,
 			      ranges, n, deadline_ns, err);
 
-	/* A range beyond the end of a shorter file is a replaced file, too. */
+	/* a range beyond the end may also mean that the file was replaced */
 	if (rc < 0 && rc != -EIO && rc != -ENOENT)
 		return rc;
 	if (rc < 0)

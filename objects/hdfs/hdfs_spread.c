@@ -21,7 +21,7 @@ void hdfs_spread_fini(struct hdfs_spread *s)
 	(void)pthread_mutex_destroy(&s->lock);
 }
 
-/* The length of "http://HOST:PORT"; 0: no URL, or not of WebHDFS. */
+/* Length of "http://HOST:PORT" in a URL; 0: not a URL of WebHDFS. */
 static size_t server_len(const char *url)
 {
 	static const char path[] = "/webhdfs/v1/";
@@ -53,7 +53,7 @@ static struct hdfs_spread_node *find_node(struct hdfs_spread *s,
 	return NULL;
 }
 
-/* Without memory, or room, it is not remembered, and used as it is. */
+/* Remember a data node. Without memory or room: NULL, and the node is used all the same. */
 static struct hdfs_spread_node *add_node(struct hdfs_spread *s, const char *url,
 					 size_t len)
 {
@@ -91,7 +91,8 @@ static unsigned int least_active(const struct hdfs_spread *s,
 	return least;
 }
 
-/* The data node at this place, unless it is slower than others; NULL: none can take the file. */
+/* The data node at this place in the row, unless it is slower than others; NULL: none can take
+ * the file. */
 static struct hdfs_spread_node *at_place(struct hdfs_spread *s, uint64_t place,
 					 unsigned int most, int64_t now_ns)
 {
@@ -109,10 +110,9 @@ static struct hdfs_spread_node *at_place(struct hdfs_spread *s, uint64_t place,
 	return NULL;
 }
 
-/* The one that was named while it is idle: the name node has its reasons, a rack or a
- * disk that is near.  Else by turns, so that blocks which follow one another, and are
- * read one after the other, lie on different nodes; one that is slower than others has
- * more under way, and is left out. */
+/* Choose a data node. The named one if it is idle: the name node may have reasons, such as a
+ * near rack. Otherwise by place, so that adjacent blocks, which are read together, lie on
+ * different nodes; a slower node has more files in flight and is left out. */
 static struct hdfs_spread_node *pick_node(struct hdfs_spread *s,
 					  struct hdfs_spread_node *named,
 					  uint64_t place, int64_t now_ns)
@@ -120,8 +120,7 @@ static struct hdfs_spread_node *pick_node(struct hdfs_spread *s,
 	unsigned int least = least_active(s, named, now_ns);
 	struct hdfs_spread_node *best;
 
-	/* A node that was never used gets this block: places are counted for nodes that
-	 * are all known. */
+	/* use a new node at once: places are only right when all nodes are known */
 	if (!named->turn)
 		return named;
 	best = at_place(s, place, least + HDFS_SPREAD_SLACK, now_ns);
@@ -139,7 +138,7 @@ static struct hdfs_spread_node *pick_node(struct hdfs_spread *s,
 	return best;
 }
 
-/* NULL: it cannot be remembered. */
+/* Note that the name node named this data node. NULL: it cannot be remembered. */
 static struct hdfs_spread_node *note_named(struct hdfs_spread *s,
 					   const char *location, size_t len,
 					   int64_t now_ns)

@@ -10,7 +10,7 @@
 #include "objects/hdfs/hdfs_store_priv.h"
 
 #define PARALLEL 24u
-#define HEDGES 4u /* threads beside those of `parallel` */
+#define HEDGES 4u /* threads for hedges, beside those of `parallel` */
 #define NODES_MAX 8u
 
 static const struct http_cures cures = {
@@ -42,7 +42,7 @@ static int hdfs_remove(struct object_store *base, const char *name,
 	return rc;
 }
 
-/* Without "recursive" the server refuses a folder that has something. */
+/* Without "recursive" the server refuses to remove a folder that is not empty. */
 static int hdfs_remove_folder(struct object_store *base, const char *folder,
 			      struct error *err)
 {
@@ -132,7 +132,7 @@ static int put_file(struct object_store *base, const char *name,
 	return hdfs_store_put_commit(p, &st, err);
 }
 
-/* Does a rename replace what has the name? */
+/* Test whether a rename replaces an existing file. */
 static int try_replace(struct hdfs_store *s, const char *a, const char *b,
 		       struct error *err)
 {
@@ -143,7 +143,7 @@ static int try_replace(struct hdfs_store *s, const char *a, const char *b,
 	return rc;
 }
 
-/* Can files be joined?  Not where they are encrypted, for one. */
+/* Test whether the server can join files. It cannot if they are encrypted, for example. */
 static void try_join(struct hdfs_store *s, const char *a, const char *b)
 {
 	AUTO_BUF params = BUF_INIT;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where credentials come from, in the order that other programs have. */
+/* Finds credentials, searching the same sources in the same order as other S3 programs. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,18 +12,20 @@
 #include "objects/s3/s3_credentials.h"
 #include "objects/store/store_url.h"
 
-#define EARLY_MS (300 * 1000) /* before their end, new ones are asked for */
+/* Request new credentials this long before they expire. */
+#define EARLY_MS (300 * 1000)
 #define FILE_MAX (1u << 20)
 #define METADATA "http://169.254.169.254"
 #define CONTAINER "http://169.254.170.2"
-#define METADATA_MS 2000 /* it is near, or it is not there */
+#define METADATA_MS 2000 /* the metadata service is near, or absent */
 
 struct s3_login {
 	char *profile, *region;
 	struct http *http;
-	struct http *direct; /* no proxy is asked for what is near */
+	struct http *direct; /* without a proxy, for services on this host */
 
-	pthread_mutex_t lock; /* protects the rest, and that one asks */
+	/* Protects the members below; one thread requests at a time. */
+	pthread_mutex_t lock;
 	struct s3_credentials now;
 	bool is_stale;
 };
@@ -117,7 +119,7 @@ static int from_file(const struct s3_login *l, struct s3_credentials *ret,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* Files of tokens end with a line's end, or do not. */
+/* Cut the line end off a token file's text. */
 static void cut_line(struct buf *b)
 {
 	if (!b->data)
@@ -231,7 +233,7 @@ static int take_json(const struct buf *text, struct s3_credentials *ret,
 	return 0;
 }
 
-/* ECS, and pods of EKS. */
+/* Get credentials from the container service of ECS or EKS. */
 static int from_container(const struct s3_login *l, int64_t deadline_ns,
 			  struct s3_credentials *ret, struct error *err)
 {
@@ -285,7 +287,8 @@ static int from_instance(const struct s3_login *l, int64_t deadline_ns,
 			      "X-aws-ec2-metadata-token-ttl-seconds: 300",
 			      deadline_ns, &token, err);
 	if (rc < 0)
-		return rc == -ENOMEM ? rc : -ENOENT; /* there is none */
+		return rc == -ENOMEM ? rc : -ENOENT; /* there is no metadata
+		                                      * service */
 	cut_line(&token);
 	buf_reset(&url);
 	rc = buf_printf(&url, "%s/%s", base, roles);
@@ -359,7 +362,7 @@ int s3_login_get(struct s3_login *l, int64_t deadline_ns,
 	struct timespec until;
 	int rc = 0;
 
-	/* The lock is of the wall clock, as POSIX has it. */
+	/* POSIX locks time out by the wall clock */
 	(void)clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += (deadline_ns - clock_now_ns()) / NS_PER_S + 1;
 	if (pthread_mutex_timedlock(&l->lock, &until) != 0)
@@ -375,7 +378,7 @@ int s3_login_get(struct s3_login *l, int64_t deadline_ns,
 			l->is_stale = false;
 		} else {
 			s3_credentials_fini(&next);
-			/* The old ones do for a while. */
+			/* the old credentials are still valid for a while */
 			rc = is_good(l, 0) ? 0 : rc;
 		}
 	}
@@ -408,7 +411,7 @@ bool s3_login_renew(struct s3_login *l, const struct s3_credentials *refused)
 
 	(void)pthread_mutex_lock(&l->lock);
 	is_other = l->now.key_id && !is_same(&l->now, refused);
-	/* Those that end are asked for again in time; variables do not change. */
+	/* credentials with an expiry are renewed in time, and variables do not change */
 	if (!is_other && !l->now.until_ms &&
 	    !store_variable("AWS_ACCESS_KEY_ID") &&
 	    from_file(l, &next, NULL) == 0 && !is_same(&next, refused)) {

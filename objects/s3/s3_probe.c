@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which conditions and checksums the server heeds.  Servers that do not know a header
- * take the request as if it were not there, so each is shown one that it must refuse. */
+/* Tests which conditions and checksums the server supports. A server that does not know a
+ * header ignores it, so each test sends one that must be refused. */
 #include <errno.h>
 #include <string.h>
 
 #include "objects/s3/s3_store_priv.h"
 
-#define WRONG_CRC "AAAAAA==" /* of no bytes, not of ours */
+/* The CRC of no bytes, so wrong for this object. */
+#define WRONG_CRC "AAAAAA=="
 #define WRONG_TAG "\"00000000000000000000000000000000\""
 
 struct s3_probe {
@@ -14,7 +15,7 @@ struct s3_probe {
 	const char *name;
 };
 
-/* A refusal is what is asked for, and not tried again; but one that may pass at once. */
+/* Is this an answer to the test? A refusal is expected and final, unless it is temporary. */
 static bool is_answer(const struct http_response *resp,
 		      const struct retry_verdict *v)
 {
@@ -46,7 +47,7 @@ static int send_request(const struct s3_probe *p, const char *method,
 		 retry_again(&retry, &v, err));
 	*ret_status = resp.status;
 	http_response_fini(&resp);
-	/* Whatever it answers is an answer; what never came is none. */
+	/* any status is an answer */
 	return *ret_status ? 0 : rc;
 }
 
@@ -60,8 +61,8 @@ static int put_object(const struct s3_probe *p, struct error *err)
 	return rc;
 }
 
-/* Does it refuse the request because of the condition?  What was put for that may have been
- * swept away by another's `gc`, so that a no is only taken after a second object. */
+/* Does the server refuse a request because of its condition? The object put for the test may
+ * have been removed by another process's `gc`, so a refusal must repeat with a second object. */
 static int heeds_header(const struct s3_probe *p, const char *method,
 			const char *header, const char *value, bool *ret,
 			struct error *err)
@@ -94,8 +95,7 @@ static int probe_conditions(const struct s3_probe *p, struct error *err)
 	if (rc == 0)
 		rc = send_request(p, "PUT", "x-amz-checksum-crc32c", WRONG_CRC,
 				  &status, err);
-	/* A server that has never heard of it gets none: some refuse what they
-	 * do not know. */
+	/* send no checksums unless supported: some servers refuse unknown headers */
 	caps->has_checksum = rc == 0 && status == 400;
 	if (rc == 0)
 		rc = heeds_header(p, "DELETE", "if-match", WRONG_TAG,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Objects of one part are one request; others are multipart uploads, which nobody sees
- * until they are completed.  Each part has a CRC-32C: without one, some servers keep
- * what arrived of an upload that was cut off.
+ * Writes objects. An object of one part is one request; others are multipart uploads, which are
+ * invisible until completed. Each part has a CRC-32C, because without one some servers keep parts
+ * that were cut off.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,11 +25,11 @@ struct s3_part {
 
 struct s3_put {
 	struct object_put base;
-	char nonce[25]; /* by which the object is known to be ours */
+	char nonce[25]; /* marks the object as written by this put */
 	struct put_parts *parts;
 
 	pthread_mutex_t lock; /* protects the rest */
-	char *upload;         /* NULL: none is begun */
+	char *upload;         /* NULL: no upload has begun */
 	struct s3_part *sent; /* by number */
 	size_t n_sent;
 };
@@ -77,7 +77,7 @@ static int begin_upload(struct s3_store *s, struct s3_put *p, struct error *err)
 	return rc;
 }
 
-/* The upload's name, as part of a query. */
+/* Append the upload's id as a query. */
 static int upload_query(struct s3_put *p, struct buf *ret, struct error *err)
 {
 	int rc;
@@ -90,7 +90,7 @@ static int upload_query(struct s3_put *p, struct buf *ret, struct error *err)
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-/* The first part begins the upload, while the others wait for it. */
+/* Begin the upload with the first part, while the others wait. */
 static int have_upload(struct s3_store *s, struct s3_put *p, unsigned int n,
 		       struct buf *query, struct error *err)
 {
@@ -205,7 +205,7 @@ static void add_condition(struct s3_store *s, const struct s3_put *p,
 		s3_header(r, "if-match", p->base.tag);
 }
 
-/* Is the object that is there now the one of this put? */
+/* Was the present object written by this put? */
 static bool is_ours(struct s3_store *s, const struct s3_put *p,
 		    struct object_stat *ret)
 {
@@ -223,8 +223,8 @@ static bool is_ours(struct s3_store *s, const struct s3_put *p,
 	return ours;
 }
 
-/* The answer to an attempt that was done may have been lost: the next one, which
- * libcurl makes by itself on a connection that was kept, finds what it did. */
+/* The answer to a successful attempt may have been lost; the next one, which libcurl makes by
+ * itself on a reused connection, then finds its result. */
 static int commit_result(struct s3_store *s, const struct s3_put *p, int rc,
 			 long status, struct object_stat *ret,
 			 struct error *err)
@@ -331,7 +331,7 @@ static int complete_upload(struct s3_store *s, struct s3_put *p,
 	http_response_fini(&resp);
 	if (rc < 0)
 		return rc;
-	/* The object as others see it now is to be whole, and ours. */
+	/* check that the visible object is complete, and from this put */
 	if (!is_ours(s, p, ret)) {
 		rc = s3_store_stat(&s->base, p->base.name, ret, err);
 		if (rc == 0 && ret->size != p->base.size &&
@@ -345,7 +345,7 @@ static int complete_upload(struct s3_store *s, struct s3_put *p,
 	return rc;
 }
 
-/* The last step, in which the object appears. */
+/* Make the object visible. */
 static int publish_object(struct s3_store *s, struct s3_put *p,
 			  struct object_stat *ret, struct error *err)
 {
@@ -398,7 +398,7 @@ static void abort_upload(struct s3_store *s, struct s3_put *p)
 	if (upload_query(p, &query, NULL) < 0)
 		return;
 	r.query = query.data;
-	/* An upload that cannot be aborted now is left to object_store_sweep(). */
+	/* object_store_sweep() later removes an upload that cannot be aborted */
 	(void)!s3_call(s, &r, &resp, NULL);
 	http_response_fini(&resp);
 }

@@ -6,7 +6,7 @@
 
 #include "common/digest.h"
 
-#define DATE 8 /* first bytes of the time */
+#define DATE 8 /* the date: first bytes of the time */
 #define SECRET_MAX 512
 
 int s3_hash(const void *data, size_t len, char ret[65])
@@ -34,7 +34,7 @@ static int put_names(struct buf *b, const struct s3_signing *s)
 	return 0;
 }
 
-/* The request in the form that both sides hash. */
+/* Append the canonical form of the request, which both sides hash. */
 static int canonical_request(struct buf *b, const struct s3_signing *s)
 {
 	int rc = buf_printf(b, "%s\n%s\n%s\n", s->method, s->path, s->query);
@@ -49,7 +49,7 @@ static int canonical_request(struct buf *b, const struct s3_signing *s)
 	return rc == 0 ? buf_printf(b, "\n%s", s->payload) : rc;
 }
 
-/* The key of one day, region and service. */
+/* Derive the signing key of a day, region and service. */
 static int derive_key(const struct s3_signing *s, struct digest *ret)
 {
 	const struct {

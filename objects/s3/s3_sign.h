@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Signatures of S3 requests, AWS Signature Version 4: text in, text out.  libcurl's own
- * (CURLOPT_AWS_SIGV4) leaves out x-amz-content-sha256, which servers want, and signs the
- * query in the order it is written, so that ours is used.
+ * Signatures of S3 requests, AWS Signature Version 4. libcurl's own (CURLOPT_AWS_SIGV4) is not
+ * used: it leaves out x-amz-content-sha256, which servers require, and signs the query in the
+ * order in which it is written.
  */
 #ifndef BOOTSEER_OBJECTS_S3_SIGN_H
 #define BOOTSEER_OBJECTS_S3_SIGN_H
@@ -19,7 +19,7 @@ struct s3_header {
 };
 
 struct s3_signing {
-	const char *key_id, *secret; /* of the credentials */
+	const char *key_id, *secret; /* key and secret of the credentials */
 	const char *region, *service;
 	const char *time; /* "20130524T000000Z" */
 	const char *method;
@@ -29,7 +29,7 @@ struct s3_signing {
 	 * x-amz-content-sha256 among them. */
 	const struct s3_header *headers;
 	size_t n_headers;
-	const char *payload; /* its SHA-256 in hex, or S3_UNSIGNED */
+	const char *payload; /* SHA-256 of the body in hex, or S3_UNSIGNED */
 };
 
 /* Append the value of the header "Authorization".  -ENOMEM. */

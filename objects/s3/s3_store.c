@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The s3: back end: an object of the store is one of the bucket, its key the prefix of
- * the URL and its name.
+ * The s3: back end. An object of the store is an object of the bucket; its key is the prefix of
+ * the URL and the name.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,14 +12,14 @@
 #include "net/url.h"
 #include "objects/s3/s3_store_priv.h"
 
-/* A connection of S3 has a rate of its own: 16 files at 24 MiB/s for each come at 264 MiB/s by
- * 8, 344 by 16 and 423 by 24 (bench/ckpt). */
+/* Each S3 connection has a limited rate: 16 files, with 24 MiB/s for each connection, came at
+ * 264 MiB/s by 8 connections, 344 by 16 and 423 by 24 (bench/ckpt). */
 #define PARALLEL 24u
-/* With memory for so many: 16 files through a mount of 1 GiB came at 457 by 24, 496 by 48;
- * through one of 512 MiB 48 are not better than 24. */
+/* Connections if memory suffices: with 1 GiB, 16 files through a mount came at 457 MiB/s by 24
+ * and 496 by 48; with 512 MiB, 48 are not better than 24. */
 #define PARALLEL_LARGE 48u
 #define LARGE (512 * MIB)
-#define HEDGES 4u /* threads beside those of `parallel` */
+#define HEDGES 4u /* threads for hedges, beside those of `parallel` */
 
 static const struct http_cures cures = {
 	.plain = "write the endpoint with http://",
@@ -31,8 +31,8 @@ static const struct http_cures cures = {
 
 /* ------------------------------------------------------------------- names --- */
 
-/* A DELETE of nothing is a success to S3, and one of another version where the server cannot
- * compare: so it is looked at. */
+/* Remove one version. S3 reports success for a missing object, and also for another version if
+ * the server cannot compare, so look first. */
 static int remove_version(struct object_store *base, const char *name,
 			  const char *tag, struct error *err)
 {
@@ -134,7 +134,7 @@ static int s3_store_rename(struct object_store *base, const char *from,
 	store_unlock(base, &lock);
 	if (rc < 0)
 		return rc;
-	/* An object that another program has put there since the copy stays. */
+	/* keep an object that another program has put since the copy */
 	rc = s3_remove(base, from, st.tag, err);
 	return rc == -ESTALE || rc == -ENOENT ? 0 : rc;
 }
@@ -187,14 +187,14 @@ static const char *first_set(const char *a, const char *b, const char *c)
 	return a ? a : b ? b : c;
 }
 
-/* Can the bucket be part of a host's name, also for TLS? */
+/* Can the bucket's name be part of a host name, also with TLS? */
 static bool fits_host(const char *bucket)
 {
 	return strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-") ==
 	       strlen(bucket);
 }
 
-/* From the endpoint: where requests go, and what the header says of it. */
+/* From the endpoint, set where requests go and their Host header. */
 static int set_host(struct s3_store *s, const char *endpoint, bool in_host,
 		    struct error *err)
 {
@@ -326,7 +326,7 @@ static int s3_open(struct store_url *url, const struct object_store_config *cfg,
 		s3_free(&s->base);
 		return rc;
 	}
-	/* Abilities of today's servers, until a probe knows better. */
+	/* abilities of current servers, until a probe tests them */
 	s->base.caps = (struct object_caps){
 		.has_new = !s->by_lock,
 		.has_match = !s->by_lock,

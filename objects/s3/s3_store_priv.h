@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The parts of the s3: back end. */
+/* Shared by the files of the s3: back end. */
 #ifndef BOOTSEER_OBJECTS_S3_STORE_PRIV_H
 #define BOOTSEER_OBJECTS_S3_STORE_PRIV_H
 
@@ -10,10 +10,11 @@
 #include "objects/store/fetch.h"
 #include "objects/store/store_lock.h"
 
-#define S3_READ (8 * MIB)     /* of one range */
-#define S3_PART (8 * MIB)     /* of an upload; 5 MiB are the least */
-#define S3_COPY_MAX (5 * GIB) /* of one copy: the protocol's */
-#define S3_PUT_HEADER "x-amz-meta-bootseer-put" /* who put the object */
+#define S3_READ (8 * MIB) /* bytes of one range */
+/* Bytes of a part; the protocol's minimum is 5 MiB. */
+#define S3_PART (8 * MIB)
+#define S3_COPY_MAX (5 * GIB) /* limit of the protocol for one copy */
+#define S3_PUT_HEADER "x-amz-meta-bootseer-put" /* identifies the put */
 
 struct s3_store {
 	struct object_store base;
@@ -21,11 +22,12 @@ struct s3_store {
 	struct s3_login *login; /* NULL: requests are not signed */
 	char *region;
 	char *origin; /* "https://HOST[:PORT]" */
-	char *host;   /* as the header has it */
+	char *host;   /* value of the Host header */
 	char *bucket;
 	char *bucket_path; /* "/BUCKET", or "" when the host names it */
-	char *prefix;      /* of all keys, with a slash at its end; or "" */
-	bool by_lock;      /* no condition is left to the server */
+	char *prefix;      /* prefix of all keys, ending in a slash; or "" */
+	/* Use locks: the server's conditions are not used. */
+	bool by_lock;
 	struct fetch_history *history;
 };
 
@@ -38,19 +40,18 @@ static inline struct s3_store *s3_store_of(struct object_store *s)
 
 struct s3_request {
 	const char *method;
-	const char *name;  /* of the object; NULL: of the bucket */
+	const char *name;  /* object's name; NULL: the bucket itself */
 	const char *query; /* encoded and sorted; NULL: none */
 	struct s3_header headers[S3_HEADERS_MAX]; /* beside those of signing */
 	size_t n_headers;
 	const void *body;
 	size_t body_len;
-	bool is_hashed; /* the signature is of the body, too */
+	bool is_hashed; /* the signature covers the body */
 	struct http_sink *sink;
-	struct buf
-		*whole; /* or, instead of a sink, what gets all of an answer */
+	struct buf *whole; /* instead of a sink: gets the whole answer */
 	size_t whole_max;
 	struct pace *pace;
-	int64_t deadline_ns; /* 0: stalls alone end it */
+	int64_t deadline_ns; /* 0: only a stall ends it */
 };
 
 void s3_header(struct s3_request *r, const char *name, const char *value);
@@ -58,7 +59,7 @@ void s3_header(struct s3_request *r, const char *name, const char *value);
 /* Make one attempt of the request. 0: an answer of 2xx came, and no error is in its body. */
 int s3_try(struct s3_store *s, struct s3_request *r, struct http_response *resp,
 	   struct retry_verdict *v, struct error *err) MUST_CHECK;
-/* Attempts within the store's budget. */
+/* Make the request, with retries within the store's budget. */
 int s3_call(struct s3_store *s, struct s3_request *r,
 	    struct http_response *resp, struct error *err) MUST_CHECK;
 
@@ -73,7 +74,7 @@ int s3_stat_fill(const struct http_response *resp, struct object_stat *ret,
 /* Text of the first element of this path in an answer; the caller's.  NULL: none. */
 char *s3_element(const struct http_response *resp, const char *path) MUST_CHECK;
 
-/* The vtable's. */
+/* Members of the vtable. */
 int s3_store_stat(struct object_store *s, const char *name,
 		  struct object_stat *ret, struct error *err);
 int s3_store_open_object(struct object_store *s, const char *name,

@@ -11,8 +11,9 @@ struct xml {
 	s3_xml_fn *fn;
 	void *arg;
 	struct buf path;
-	struct buf text;          /* since the last tag */
-	size_t len[S3_XML_DEPTH]; /* of the path without each element */
+	struct buf text; /* text since the last tag */
+	/* Length of the path without each open element. */
+	size_t len[S3_XML_DEPTH];
 	unsigned int depth;
 	bool had_root;
 };
@@ -24,7 +25,7 @@ static bool starts_with(const struct xml *x, const char *text)
 	return (size_t)(x->end - x->at) >= n && memcmp(x->at, text, n) == 0;
 }
 
-/* Go behind the next `text`. */
+/* Skip to behind the next `text`. */
 static int skip_past(struct xml *x, const char *text)
 {
 	const char *found =
@@ -61,7 +62,7 @@ static int put_character(struct buf *b, unsigned long c)
 	return buf_append(b, utf8, n);
 }
 
-/* At an ampersand. */
+/* Read an entity; the position is at its ampersand. */
 static int read_entity(struct xml *x)
 {
 	static const struct {
@@ -135,7 +136,7 @@ static int open_element(struct xml *x, const char *name, size_t len)
 	return rc < 0 ? rc : buf_append(&x->path, name, len);
 }
 
-/* The `>` of the tag: one within quotes is not it. */
+/* Find the `>` that ends the tag, ignoring quoted ones. */
 static const char *tag_end(const struct xml *x)
 {
 	char quote = '\0';
@@ -151,7 +152,7 @@ static const char *tag_end(const struct xml *x)
 	return NULL;
 }
 
-/* Does the closing tag fit the element? */
+/* Does the closing tag match the open element? */
 static bool is_own_end(const struct xml *x, const char *name, size_t len)
 {
 	const char *colon = memchr(name, ':', len);
@@ -217,7 +218,7 @@ static int read_step(struct xml *x)
 		return read_entity(x);
 	while (x->at + n < x->end && !strchr("<&", x->at[n]))
 		n++;
-	if (n == 0) /* a NUL, or an entity outside */
+	if (n == 0) /* a NUL, or an entity outside of elements */
 		return -EBADMSG;
 	x->at += n;
 	return x->depth ? buf_append(&x->text, x->at - n, n) : 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The XML that S3 servers answer with: elements and their text.  Attributes, comments
- * and instructions are passed over; there are no entities but the five of XML and
- * characters by number, and a document type is refused.
+ * Parser of the XML of S3 answers: elements and their text. Attributes, comments and instructions
+ * are skipped; only XML's five entities and numeric characters are known; a document type is
+ * refused.
  */
 #ifndef BOOTSEER_OBJECTS_S3_XML_H
 #define BOOTSEER_OBJECTS_S3_XML_H
@@ -18,11 +18,11 @@
  * Returns 0 or -errno, which s3_xml_parse() then returns. */
 typedef int s3_xml_fn(void *arg, const char *path, const char *text);
 
-/* -EBADMSG: that is no such XML; -EFBIG: too many elements in one another. */
+/* -EBADMSG: not such XML; -EFBIG: nested too deep. */
 int s3_xml_parse(const char *data, size_t len, s3_xml_fn *fn,
 		 void *arg) MUST_CHECK;
 
-/* Append text with what XML would take for its own escaped. */
+/* Append text, escaped for XML. */
 int s3_xml_escape(struct buf *b, const char *text) MUST_CHECK;
 
 #endif

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A read is cut into pieces, each of which is one request unless it fails.  Whoever
- * reads waits for all of them, and looks at the slowest meanwhile.  A hedge and the
- * request it doubts write the same bytes to the same place; under the piece's lock, so
- * that none writes once the read has returned.
+ * A read is cut into pieces; each is one request unless it fails. The reading thread waits for all
+ * and watches the slowest. A hedge and its first request write the same bytes to the same place,
+ * under the piece's lock, so that none writes after the read has returned.
  */
 #include "objects/store/fetch.h"
 
@@ -16,15 +15,17 @@
 #include "common/cond.h"
 
 #define HISTORY 64u
-#define HISTORY_MIN 8u                    /* of them to judge by */
-#define HEDGE_MIN_NS (250 * 1000000LL)    /* no piece is late before */
-#define HEDGE_BLIND_NS (3000 * 1000000LL) /* the same while nothing is known */
-#define HEDGE_SHARE 10u                   /* one in so many pieces, */
-#define HEDGE_SILENT 2u /* and so many of which no byte comes */
+#define HISTORY_MIN 8u /* samples needed to judge */
+/* No piece is late before this time. */
+#define HEDGE_MIN_NS (250 * 1000000LL)
+/* The same while there are too few samples. */
+#define HEDGE_BLIND_NS (3000 * 1000000LL)
+#define HEDGE_SHARE 10u /* one hedge in this many pieces, */
+#define HEDGE_SILENT 2u /* and this many more for pieces without any byte */
 
 struct fetch_history {
 	pthread_mutex_t lock; /* protects the rest */
-	int64_t ns[HISTORY];  /* of the last pieces, a ring */
+	int64_t ns[HISTORY];  /* durations of the last pieces; a ring */
 	uint64_t n, n_hedges;
 };
 
@@ -34,13 +35,15 @@ struct range_read;
 struct range_piece {
 	struct range_read *read;
 	uint64_t off, end;
-	const struct object_range *first; /* that it begins in */
-	size_t skip;                      /* bytes of it that come before */
-	int64_t begun_ns;                 /* 0: not yet */
-	int64_t moved_ns;     /* when bytes of it came last; 0: never */
-	unsigned int n_tries; /* that are under way or wait */
+	/* Range in which the piece begins. */
+	const struct object_range *first;
+	/* Bytes of that range before the piece. */
+	size_t skip;
+	int64_t begun_ns;     /* 0: not yet */
+	int64_t moved_ns;     /* when its last bytes came; 0: never */
+	unsigned int n_tries; /* tries running or waiting */
 	bool is_hedged, is_done;
-	uint64_t best; /* how far the first try has got */
+	uint64_t best; /* offset that the first try has reached */
 };
 
 /* State of one call of object_read(); lives until the last try has ended. */
@@ -54,14 +57,14 @@ struct range_read {
 	pthread_cond_t moved; /* a piece ended */
 	unsigned int n_refs;  /* the reader and the tries */
 	unsigned int n_open;  /* pieces that are not done */
-	bool is_over;         /* the reader has gone: no byte is wanted */
+	bool is_over;         /* the reader has returned: no byte is wanted */
 	int rc;
 	struct error err;
 	size_t n_pieces;
 	struct range_piece pieces[];
 };
 
-/* A try of a piece: the request that is first, or the hedge. */
+/* A try of a piece: its first request, or the hedge. */
 struct piece_try {
 	struct work work;
 	struct fetch_try try;
@@ -97,7 +100,7 @@ static void history_add(struct fetch_history *h, int64_t ns)
 	(void)pthread_mutex_unlock(&h->lock);
 }
 
-/* After which time a piece is late: twice what 19 of 20 took; 0: nothing is known yet. */
+/* Time after which a piece is late: twice what 19 of 20 took; 0: not known yet. */
 static int64_t late_ns(struct fetch_history *h)
 {
 	int64_t ns[HISTORY];
@@ -114,7 +117,7 @@ static int64_t late_ns(struct fetch_history *h)
 	return ns[0] > HEDGE_MIN_NS ? ns[0] : HEDGE_MIN_NS;
 }
 
-/* Hedges are few, or they would be what makes the store slow. */
+/* May another hedge start? Too many hedges would slow the store down themselves. */
 static bool may_hedge(struct fetch_history *h, bool is_silent)
 {
 	bool may;
@@ -128,7 +131,7 @@ static bool may_hedge(struct fetch_history *h, bool is_silent)
 
 /* ------------------------------------------------------------------ pieces --- */
 
-/* Copy to the buffers that the piece's bytes from `pos` on belong in. */
+/* Copy bytes from offset `pos` on to the buffers where they belong. */
 static void scatter_bytes(const struct range_piece *p, uint64_t pos,
 			  const char *data, size_t len)
 {
@@ -190,7 +193,7 @@ static enum pace_level try_level(struct pace *pace)
 	return wanted ? PACE_GO : PACE_STOP;
 }
 
-/* Called with the lock, which it gives back. */
+/* Drop a reference; called with the lock held, and releases it. */
 static void read_unref(struct range_read *r)
 {
 	bool last = --r->n_refs == 0;
@@ -247,7 +250,7 @@ static void try_run(struct work *w)
 	wanted = is_wanted(p) && r->rc == 0;
 	if (wanted && !p->begun_ns)
 		p->begun_ns = begun;
-	/* A hedge goes on where the other one is. */
+	/* a hedge begins where the first try is */
 	own->try.pos = p->best;
 	(void)pthread_mutex_unlock(&r->lock);
 	if (wanted)
@@ -275,7 +278,7 @@ static void try_run(struct work *w)
 	object_close(o);
 }
 
-/* Called with the lock: it is the reader's thread, or nobody else knows the read. */
+/* Start a try. Called with the lock held, or before other threads know the read. */
 static int try_start(struct range_piece *p, bool is_hedge, struct error *err)
 {
 	struct range_read *r = p->read;
@@ -306,7 +309,7 @@ static int try_start(struct range_piece *p, bool is_hedge, struct error *err)
 
 /* ------------------------------------------------------------------ reader --- */
 
-/* Time that a piece takes from now on, at the pace of the bytes that came. */
+/* Remaining time of a piece, at the rate of its bytes so far. */
 static int64_t piece_left_ns(const struct range_piece *p, int64_t now)
 {
 	const double pace =
@@ -339,7 +342,7 @@ static int64_t piece_late_at(const struct range_piece *p, int64_t late,
 	return left > late ? now : now + late;
 }
 
-/* Start a hedge for each piece that is late; when is the next one? */
+/* Start a hedge for each late piece; returns when to check again. */
 static int64_t hedge_late(struct range_read *r)
 {
 	const int64_t late = late_ns(r->history), now = clock_now_ns();
@@ -366,7 +369,7 @@ static int64_t hedge_late(struct range_read *r)
 	return next;
 }
 
-/* Called with the lock. */
+/* Wait until all pieces are here, or one failed. Called with the lock held. */
 static int wait_for_all(struct range_read *r, struct error *err)
 {
 	while (r->n_open && r->rc == 0) {
@@ -406,8 +409,7 @@ static size_t cut_pieces(const struct object_range *ranges, size_t n,
 		for (i++; i < n && range_follows(&ranges[i - 1], &ranges[i]);
 		     i++)
 			end += ranges[i].len;
-		/* Even pieces: a short last one would be a request that is
-		 * mostly latency. */
+		/* even pieces, because a short last one would be mostly latency */
 		for (uint64_t k = (end - off + most - 1) / most; k; k--) {
 			uint64_t len = (end - off + k - 1) / k;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Ranges of an object by several requests at a time.  What is adjacent is one
- * request; a request that fails goes on where it was; one that is much slower than
- * the others gets a second one beside it (a hedge), and the first to end wins.
+ * Reads ranges of an object by several requests at once. Adjacent ranges are one request. A failed
+ * request goes on where it stopped. A request much slower than the others gets a second one beside
+ * it (a hedge), and the first to end is used.
  */
 #ifndef BOOTSEER_OBJECTS_STORE_FETCH_H
 #define BOOTSEER_OBJECTS_STORE_FETCH_H
@@ -12,15 +12,16 @@
 /* An attempt at [pos, end) of an object. */
 struct fetch_try {
 	struct object *object;
-	uint64_t pos;  /* of the next byte; moved by fetch_put() */
-	uint64_t end;  /* of the last */
-	bool is_hedge; /* ask another server than the first one, if there are */
-	int64_t until_ns; /* when the attempt has to end */
+	uint64_t pos; /* offset of the next byte; advanced by fetch_put() */
+	uint64_t end; /* offset of the end */
+	/* Use another server than the first request's, if possible. */
+	bool is_hedge;
+	int64_t until_ns; /* when the attempt must end */
 	struct pace pace; /* stops the request when it is not wanted any more */
 };
 
-/* The next bytes of the attempt.  -ECANCELED: they are not wanted; -EPROTO: they are
- * more than was asked for. */
+/* Deliver the next bytes of the attempt. -ECANCELED: they are not wanted; -EPROTO: more than
+ * requested. */
 int fetch_put(struct fetch_try *t, const void *data, size_t len,
 	      struct error *err) MUST_CHECK;
 
@@ -28,7 +29,7 @@ int fetch_put(struct fetch_try *t, const void *data, size_t len,
 typedef int fetch_fn(struct fetch_try *t, struct retry_verdict *v,
 		     struct error *err);
 
-/* Durations of the last pieces, by which a slow one is known. */
+/* Durations of recent pieces, used to recognize slow ones. */
 struct fetch_history;
 int fetch_history_new(struct fetch_history **ret, struct error *err) MUST_CHECK;
 void fetch_history_free(struct fetch_history *h);

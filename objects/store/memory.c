@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* First fit in units: the lowest are used again and again, and the pages above them
- * are never touched while few puts are under way. */
+/* Allocates units by first fit: low units are reused, and higher pages stay untouched while few
+ * puts run. */
 #include "objects/store/memory.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ struct store_memory {
 	char *base;
 	size_t size;
 	size_t n_units;
-	bool *used; /* a unit each */
+	bool *used; /* one entry for each unit */
 };
 
 static size_t units_of(size_t bytes)
@@ -45,7 +45,7 @@ int store_memory_new(uint64_t bytes, struct store_memory **ret,
 		free(m);
 		return error_nomem(err);
 	}
-	/* Without it each 4 KiB costs a fault, the first time. */
+	/* without huge pages each 4 KiB would cost a page fault */
 	(void)madvise(m->base, m->size, MADV_HUGEPAGE);
 	(void)pthread_mutex_init(&m->lock, NULL);
 	cond_init(&m->changed);
@@ -64,7 +64,7 @@ void store_memory_free(struct store_memory *m)
 	free(m);
 }
 
-/* The first unit of `n` free ones in a row, or n_units. */
+/* Find `n` free units in a row: the first one, or n_units. */
 static size_t find_units(const struct store_memory *m, size_t n)
 {
 	size_t run = 0;

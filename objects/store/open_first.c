@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The first of two names that is there, in the time that one takes. */
+/* Opens the first of two names that exists, in the time of one request. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,14 +9,15 @@
 
 enum second_state { SECOND_WAITS, SECOND_RUNS, SECOND_DONE, SECOND_UNWANTED };
 
-/* The second name, asked for on a thread of the pool; that and who asks hold it, for a job
- * stays in the queue when nobody wants it any more. */
+/* Opening of the second name on a pool thread. Both the pool and the caller hold a reference,
+ * because the job stays queued even if it is no longer wanted. */
 struct second_open {
 	struct work work;
 	struct object_store *store;
-	const char *name; /* of who asks, while it is wanted */
+	/* The caller's; valid while the state is not UNWANTED. */
+	const char *name;
 	size_t head;
-	pthread_mutex_t lock; /* what follows */
+	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t done;
 	enum second_state state;
 	unsigned int n_refs;
@@ -25,7 +26,7 @@ struct second_open {
 	struct error err;
 };
 
-/* With the lock, which is released. */
+/* Drop a reference; called with the lock held, and releases it. */
 static void second_unref(struct second_open *o)
 {
 	bool is_last = --o->n_refs == 0;
@@ -55,7 +56,7 @@ static void second_run(struct work *w)
 	second_unref(o);
 }
 
-/* NULL: it is to be asked for when the first is not there. */
+/* Start opening the second name. NULL: it is opened later, if the first does not exist. */
 static struct second_open *second_begin(struct object_store *s,
 					const char *name, size_t head)
 {
@@ -79,14 +80,14 @@ static struct second_open *second_begin(struct object_store *s,
 	return o;
 }
 
-/* Take what the second open has found; -EAGAIN: no worker had time for it yet. */
+/* Take the result of the second open; -EAGAIN: it has not begun. */
 static int second_end(struct second_open *o, struct object **ret,
 		      struct error *err)
 {
 	int rc = -EAGAIN;
 
 	(void)pthread_mutex_lock(&o->lock);
-	/* This wait has a bound: the open that runs has the store's deadlines. */
+	/* bounded: the running open has the store's deadlines */
 	while (o->state == SECOND_RUNS)
 		(void)pthread_cond_wait(&o->done, &o->lock);
 	if (o->state == SECOND_DONE) {
@@ -100,7 +101,8 @@ static int second_end(struct second_open *o, struct object **ret,
 	return rc;
 }
 
-/* The first name was asked for with `rc`: 0, 1 with the second's object, or -errno. */
+/* Finish with the second name, given `rc` for the first: 0, 1 with the second's object, or
+ * -errno. */
 static int take_second(struct object_store *s, struct second_open *second,
 		       const char *name, size_t head, int rc,
 		       struct object **ret, struct error *err)
@@ -115,7 +117,7 @@ static int take_second(struct object_store *s, struct second_open *second,
 			object_close(o);
 		return rc;
 	}
-	/* Not there either: it may have come when the first one went. */
+	/* it may have appeared when the first one went: try again */
 	if (rc_second == -EAGAIN || rc_second == -ENOENT)
 		rc_second = store_open_head(s, name, head, &o, err);
 	if (rc_second < 0)

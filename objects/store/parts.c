@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A put always keeps one buffer, so that it gets on even when others have the rest of
- * the memory: puts never wait for one another once they are open.
+ * Each open put keeps one buffer, so it can go on even if other puts use all other memory: open
+ * puts never wait for each other.
  */
 #include "objects/store/parts.h"
 
@@ -17,14 +17,14 @@
 struct put_parts {
 	struct object_put *put;
 	struct put_parts_way way;
-	unsigned int n;    /* parts that were begun */
-	uint64_t off;      /* of the next */
-	struct part *fill; /* that bytes go to; NULL: none yet */
+	unsigned int n;    /* parts begun */
+	uint64_t off;      /* offset of the next part */
+	struct part *fill; /* part being filled; NULL: none yet */
 
 	pthread_mutex_t lock;  /* protects the rest */
 	pthread_cond_t ended;  /* a part is sent, or failed */
-	unsigned int n_flying; /* under way */
-	struct part *spare;    /* to be filled again */
+	unsigned int n_flying; /* parts being sent */
+	struct part *spare;    /* a sent part whose buffer is free again */
 	int rc;                /* the first failure */
 	struct error err;
 };
@@ -97,7 +97,7 @@ static void part_run(struct work *w)
 	put_parts_done(p, rc, &err);
 }
 
-/* Bytes of part `n`. */
+/* Size of part `n`, in bytes. */
 static size_t size_of(const struct put_parts *s, unsigned int n)
 {
 	size_t size = s->way.part_size;
@@ -134,7 +134,8 @@ int put_parts_new(struct object_put *p, const struct put_parts_way *way,
 	return 0;
 }
 
-/* Called with the lock.  A part that is sent has the store's deadlines. */
+/* Wait until fewer than `n` parts are being sent; the store's deadlines bound this. Called with
+ * the lock held. */
 static void wait_below(struct put_parts *s, unsigned int n)
 {
 	while (s->n_flying >= n)
@@ -157,7 +158,7 @@ void put_parts_free(struct put_parts *s)
 	free(s);
 }
 
-/* Hand over what is filled. */
+/* Send the filled part. */
 static int send_filled(struct put_parts *s, struct error *err)
 {
 	struct part *p = s->fill;
@@ -192,7 +193,7 @@ static int send_filled(struct put_parts *s, struct error *err)
 	return 0;
 }
 
-/* A buffer for the next part: memory that is free, or that of a part which is sent. */
+/* Get a buffer for the next part: free memory, or that of a part already sent. */
 static int next_fill(struct put_parts *s, struct error *err)
 {
 	struct part *p = part_new(s, size_of(s, s->n), 0);
@@ -218,7 +219,7 @@ static int next_fill(struct put_parts *s, struct error *err)
 	return 0;
 }
 
-/* The object is larger than was said: the first buffer is too small for a part. */
+/* The object is larger than announced: replace the first buffer by one of a part's full size. */
 static int grow_fill(struct put_parts *s, struct error *err)
 {
 	struct object_store *store = s->put->store;
@@ -236,7 +237,7 @@ static int grow_fill(struct put_parts *s, struct error *err)
 	return 0;
 }
 
-/* Is there room in the buffer afterwards? */
+/* Make sure that the buffer has room. */
 static int make_room(struct put_parts *s, struct error *err)
 {
 	int rc;
@@ -253,7 +254,7 @@ static int make_room(struct put_parts *s, struct error *err)
 
 void *put_parts_room(struct put_parts *s, size_t len)
 {
-	/* The write that follows meets the same failure, and says it. */
+	/* on failure the following write fails too, and reports it */
 	if (make_room(s, NULL) < 0 || s->fill->size - s->fill->len < len)
 		return NULL;
 	return (char *)s->fill->data + s->fill->len;

@@ -4,7 +4,7 @@
 #include "common/backoff.h"
 #include "common/clock.h"
 
-#define AFTER_MAX_MS 30000u /* of a server's wish to be left alone */
+#define AFTER_MAX_MS 30000u /* longest wait that a server may ask for */
 
 static const struct backoff backoff = { .first_ms = 50, .most_ms = 5000 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The one way to call a store: checks what every kind relies on, and names store and
- * object in errors. */
+/* All calls of a store go through here: checks arguments for every kind of store, and names
+ * store and object in errors. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "objects/object_get.h"
 #include "objects/store/backend.h"
 
-#define PIECE_BYTES (4 * MIB) /* of a file, in memory at a time */
+#define PIECE_BYTES (4 * MIB) /* bytes of a file held in memory at once */
 
 int object_store_probe(struct object_store *s, struct error *err)
 {
@@ -122,14 +122,14 @@ void store_count_queue(struct object_store *s, struct store_waits *w,
 				 (uint64_t)(clock_now_ns() - since_ns));
 }
 
-/* A call about names is over. */
+/* End a call that is about names: count and time it. */
 static void end_name(struct object_store *s, int64_t begun_ns, int rc)
 {
 	store_call_end(s, rc);
 	counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
 }
 
-/* A call that moves bytes is over. */
+/* End a call that transfers bytes: count and time it. */
 static void end_call(struct object_store *s, struct counter_latency *l,
 		     struct store_waits *w, int64_t begun_ns, int rc)
 {
@@ -141,7 +141,7 @@ static void end_call(struct object_store *s, struct counter_latency *l,
 		count_request(w, ns, ns);
 }
 
-/* Names mean the same in every kind of store. */
+/* Check a name, by the same rules for every kind of store. */
 static int check_name(const char *name, struct error *err)
 {
 	if (strlen(name) > OBJECT_NAME_MAX)
@@ -191,7 +191,7 @@ static int check_free_name(const char *name, struct error *err)
 	return rc;
 }
 
-/* "store: verb 'name': " before the message. */
+/* Put "store: verb 'name': " before the message. */
 static int wrap_error(const struct object_store *s, const char *verb,
 		      const char *name, int rc, struct error *err)
 {
@@ -229,13 +229,13 @@ int object_stat(struct object_store *s, const char *name,
 	return wrap_error(s, "look up", name, rc, err);
 }
 
-/* Passes on what is in the folder, has a name, and is not the stores' own. */
+/* Filter of a list: passes on valid names in the folder that are not the store's own objects. */
 struct list_filter {
 	struct object_store *store;
 	object_list_fn *fn;
 	void *arg;
 	const char *folder;
-	bool is_all; /* what others named in other ways is told of, too */
+	bool is_all; /* also pass on names that are not valid here */
 	int64_t begun_ns;
 };
 
@@ -247,7 +247,7 @@ static bool is_in(const char *folder, const char *name)
 	       (strncmp(name, folder, len) == 0 && name[len] == '/');
 }
 
-/* Servers name what others put there, and what they like. */
+/* Filter one entry: a server may list foreign names, or anything at all. */
 static int list_filtered(void *arg, const struct object_entry *e,
 			 struct error *err)
 {
@@ -269,7 +269,7 @@ static int list_filtered(void *arg, const struct object_entry *e,
 		return 0;
 	if (!dated.asked_ns)
 		dated.asked_ns = f->begun_ns;
-	/* The store is not waited for meanwhile. */
+	/* while `fn` runs, the store is not being waited for */
 	store_call_end(f->store, 0);
 	rc = f->fn(f->arg, &dated, err);
 	(void)store_call_begin(f->store);
@@ -376,7 +376,7 @@ const struct object_stat *object_opened_stat(const struct object *o)
 	return &o->stat;
 }
 
-/* The part of a range that did not come with the open. */
+/* Copy the part of a range that came with the open; returns the rest. */
 static struct object_range copy_head(const struct object *o,
 				     const struct object_range *r)
 {
@@ -602,7 +602,7 @@ int object_put_commit(struct object_put *p, struct object_stat *ret,
 	rc = p->store->ops->put_commit(p, ret ? ret : &own, err);
 	end_call(p->store, &p->store->count.write, &p->store->count.write_waits,
 		 begun_ns, rc);
-	/* No second commit, whether this one succeeded or not. */
+	/* allow no second commit, whatever the result */
 	p->rc = rc < 0 ? rc : -EALREADY;
 	if (rc == 0)
 		atomic_fetch_add(&p->store->count.bytes_written, p->size);
@@ -702,13 +702,13 @@ int object_store_now(struct object_store *s, int64_t *ret_ms, struct error *err)
 	rc = s->ops->put_open(s, name, &opts, &p, err);
 	if (rc == 0)
 		rc = s->ops->put_commit(p, &st, err);
-	/* The answer to a put need not have the time in it. */
+	/* a put's answer may lack the time */
 	if (rc == 0)
 		rc = s->ops->stat(s, name, &st, err);
 	if (rc == 0)
 		rc = s->ops->remove(s, name, NULL, err);
 	store_call_end(s, rc);
-	if (rc == -ENOENT) /* another's sweep has it */
+	if (rc == -ENOENT) /* removed by another process's sweep */
 		rc = 0;
 	if (rc == 0)
 		*ret_ms = st.modified_ms;

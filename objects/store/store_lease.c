@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A lease is one object, replaced on the condition that it is the one that was seen:
- * JSON with its holder, its generation and a number that each renewal raises.  One
- * that is given back stays, with no holder, so that generations go on.
+ * A lease is one object: JSON with its holder, its generation, and a number that each renewal
+ * raises. It is replaced on the condition that it is unchanged since it was read. A lease that was
+ * given back stays, without a holder, so that generations continue.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +21,8 @@ struct object_lease {
 	struct object_store *store;
 	char *name;
 	struct lease_text text;
-	char tag[OBJECT_TAG_MAX]; /* of the object as we put it */
+	/* Tag of the object that this process wrote. */
+	char tag[OBJECT_TAG_MAX];
 };
 
 int lease_text_parse(const char *data, size_t len, struct lease_text *ret)
@@ -81,7 +82,7 @@ static int put_text(struct object_store *s, const char *name,
 	return rc;
 }
 
-/* Read the lease as it is now. -ENOENT: nobody has written one. */
+/* Read the present lease. -ENOENT: there is none. */
 static int get_text(struct object_store *s, const char *name,
 		    struct lease_text *ret, char ret_tag[OBJECT_TAG_MAX],
 		    struct error *err)
@@ -121,7 +122,7 @@ static bool wait_ms(int64_t ms, int64_t deadline_ns)
 	return true;
 }
 
-/* The version of another's lease that was seen, and since when. */
+/* The last seen version of another holder's lease, and since when. */
 struct sight {
 	char tag[OBJECT_TAG_MAX];
 	int64_t since_ns;
@@ -158,7 +159,7 @@ static int take_lease(struct object_lease *l,
 		rc = get_text(l->store, l->name, &now, tag, err);
 		none = rc == -ENOENT;
 
-		/* A lease that was replaced while it was read has a holder. */
+		/* it was replaced while being read, so it has a holder */
 		if (rc == -ESTALE && wait_ms(10, store_deadline(l->store)))
 			continue;
 		if (rc < 0 && !none)
@@ -212,8 +213,8 @@ uint64_t object_lease_generation(const struct object_lease *l)
 	return l->text.generation;
 }
 
-/* Replace our object by `t`.  When the answer to an earlier try was lost, it is ours
- * with another tag. */
+/* Replace this process's lease object by `t`. If the answer to an earlier try was lost, the
+ * object is already ours under another tag. */
 static int replace_lease(struct object_lease *l, const struct lease_text *t,
 			 struct error *err)
 {

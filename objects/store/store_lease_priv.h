@@ -12,13 +12,13 @@
 
 /* The contents of a lease's object. */
 struct lease_text {
-	char owner[LEASE_OWNER_MAX + 1]; /* "": nobody has it */
-	char nonce[17];                  /* of the holder */
+	char owner[LEASE_OWNER_MAX + 1]; /* "": no holder */
+	char nonce[17];                  /* random text of the holder */
 	uint64_t generation, beat;
 	uint32_t ttl_ms;
 };
 
-/* -EBADMSG: that is no lease. */
+/* -EBADMSG: not a lease. */
 int lease_text_parse(const char *data, size_t len,
 		     struct lease_text *ret) MUST_CHECK;
 

@@ -14,12 +14,12 @@
 #define WAIT_MS 20u
 #define WAIT_MAX_MS 400u
 
-/* The lock objects in the folder, and since when the same one of another's is seen. */
+/* Lock objects of other processes in the folder, and how long the same one has been seen. */
 struct watch {
-	const char *own; /* our object; NULL: none yet */
+	const char *own; /* this process's object; NULL: none yet */
 	unsigned int n_others;
-	char other[OBJECT_NAME_MAX + 1]; /* one of them */
-	char seen[OBJECT_NAME_MAX + 1];  /* the one that is watched */
+	char other[OBJECT_NAME_MAX + 1]; /* the first of them by name */
+	char seen[OBJECT_NAME_MAX + 1];  /* the one being watched */
 	int64_t since_ns;
 };
 
@@ -55,7 +55,7 @@ static int look_entry(void *arg, const struct object_entry *e,
 	(void)err;
 	if (e->is_folder || (w->own && strcmp(e->name, w->own) == 0))
 		return 0;
-	/* The first in their order, so that all watch the same one. */
+	/* take the first by name, so that all processes watch the same one */
 	if (w->n_others++ == 0 || strcmp(e->name, w->other) < 0)
 		(void)snprintf(w->other, sizeof(w->other), "%s", e->name);
 	return 0;
@@ -69,7 +69,7 @@ static int list_others(struct object_store *s, const char *folder,
 	return s->ops->list(s, folder, false, look_entry, w, err);
 }
 
-/* Remove a lock whose holder is gone: its name is no other lock's. */
+/* Remove a lock whose holder is gone; its name is never used again. */
 static void break_stale(struct object_store *s, struct watch *w)
 {
 	int64_t now = clock_now_ns();
@@ -94,7 +94,7 @@ static void wait_a_bit(unsigned int n)
 	(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
-/* Put our object and look again; *ret_alone: the lock is ours. */
+/* Put a lock object and list the folder; *ret_alone: there is no other, so the lock is taken. */
 static int try_lock(struct object_store *s, const char *folder, struct watch *w,
 		    struct store_lock *l, bool *ret_alone, struct error *err)
 {
@@ -111,7 +111,7 @@ static int try_lock(struct object_store *s, const char *folder, struct watch *w,
 	rc = put_own(s, l->name, err);
 	if (rc == 0)
 		rc = list_others(s, folder, l->name, w, err);
-	/* A server that keeps folders may just have removed this one. */
+	/* the server may just have removed this folder */
 	if (rc == -ENOTDIR)
 		rc = w->n_others = 0;
 	else
@@ -163,7 +163,7 @@ int store_lock_check(const struct store_lock *l, struct error *err)
 
 void store_unlock(struct object_store *s, struct store_lock *l)
 {
-	/* A lock object that cannot be removed is broken by others in STORE_LOCK_MS. */
+	/* if it cannot be removed, others break the lock after STORE_LOCK_MS */
 	if (l->name)
 		(void)s->ops->remove(s, l->name, NULL, NULL);
 	free(l->name);
@@ -182,7 +182,7 @@ static int sweep_lock(void *arg, const struct object_entry *e,
 	struct lock_sweep *w = arg;
 	int rc;
 
-	/* A directory's own locks are files that stay: they are in no folder. */
+	/* lock files of the file: back end are kept; they are not in a folder */
 	if (e->is_folder || !strchr(e->name + strlen(STORE_LOCKS "/"), '/') ||
 	    !object_is_old(e->stat.modified_ms, w->before_ms))
 		return 0;

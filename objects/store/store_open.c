@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kinds of stores, and what each has in common at its beginning. */
+/* The kinds of stores, and what opening them has in common. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static const struct object_store_kind *find_kind(const char *scheme)
 	return NULL;
 }
 
-/* Would a segment lead elsewhere, or mean nothing? */
+/* Is each segment of the path a plain name, not "." or ".." or empty? */
 static bool is_plain_path(const char *path)
 {
 	while (*path) {
@@ -40,7 +40,7 @@ static bool is_plain_path(const char *path)
 	return true;
 }
 
-/* Take the options of the URL that stores of every kind have. */
+/* Take the URL options that all kinds of stores have. */
 static int take_common(struct store_url *u, struct object_store_config *cfg,
 		       struct error *err)
 {
@@ -50,7 +50,7 @@ static int take_common(struct store_url *u, struct object_store_config *cfg,
 
 	if (!text)
 		return 0;
-	/* A text of so few digits is no number that is too large for the type. */
+	/* few enough digits that the number cannot overflow */
 	n = len && !text[len] && len < 9 ? strtoul(text, NULL, 10) : 0;
 	if (n < 1 || n > OBJECT_PARALLEL_MAX)
 		return error_set(err, EINVAL,
@@ -110,7 +110,7 @@ int store_init(struct object_store *s, const struct object_store_ops *ops,
 	(void)pthread_mutex_init(&s->silence.lock, NULL);
 	s->cfg.ca_file = NULL;
 	atomic_store(&s->is_shared, cfg->shares_files);
-	s->cfg.life = NULL; /* a kind that has a use for it has its own */
+	s->cfg.life = NULL; /* a kind that needs it keeps its own copy */
 	if (cfg->ca_file) {
 		s->cfg.ca_file = strdup(cfg->ca_file);
 		if (!s->cfg.ca_file)

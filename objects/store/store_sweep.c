@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Removal of what uploads that were cut off left in a store, and of old locks. */
+/* Removes leftovers of interrupted uploads, and old locks. */
 #include "objects/store/backend.h"
 #include "objects/store/store_lock.h"
 
@@ -31,8 +31,8 @@ static int sweep_folder(struct object_store *s, const char *folder,
 int object_store_sweep(struct object_store *s, uint64_t older_ms, size_t *ret_n,
 		       struct error *err)
 {
-	/* Age 0 is all: a store that knows the time to the second only may say that what
-	 * was left just now is of the next one.  But a lock of age 0 somebody has now. */
+	/* Age 0 means all uploads: by a store's clock of whole seconds, one just left may seem
+	 * to be from the future. But locks of age 0 are in use. */
 	int64_t now_ms = 0, before_ms = INT64_MAX, locks_before_ms = 0;
 	int rc = older_ms ? object_store_now(s, &now_ms, err) : 0;
 

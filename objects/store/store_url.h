@@ -17,8 +17,8 @@ struct store_url_option {
 
 struct store_url {
 	char *scheme;    /* in lower case */
-	char *authority; /* as written: HDFS has several hosts in it */
-	char *path;      /* decoded, with no slash at either end */
+	char *authority; /* as written; for HDFS, several hosts */
+	char *path;      /* decoded, without slashes at its ends */
 	struct store_url_option *options;
 	size_t n_options;
 };
@@ -27,24 +27,24 @@ int store_url_parse(const char *text, struct store_url *ret,
 		    struct error *err) MUST_CHECK;
 void store_url_fini(struct store_url *u);
 
-/* The option's value, borrowed; NULL: it is not given. */
+/* Take an option's value, borrowed; NULL: not given. */
 const char *store_url_take(struct store_url *u, const char *key);
-/* Option `key`, which is `first` or `second`: is it the first?  `*ret` stays as it is where
- * the option is not given; -EINVAL: it is neither. */
+/* Take option `key` with value `first` or `second`: `*ret` tells whether it is the first, and
+ * is unchanged if not given; -EINVAL: another value. */
 int store_url_take_either(struct store_url *u, const char *key,
 			  const char *first, const char *second, bool *ret,
 			  struct error *err) MUST_CHECK;
-/* Is every option taken?  -EINVAL names one that is not. */
+/* Check that all options were taken. -EINVAL names one that was not. */
 int store_url_check(const struct store_url *u, struct error *err) MUST_CHECK;
 
-/* Append it percent-encoded, but for unreserved characters (RFC 3986) and those of
- * `keep`.  -ENOMEM. */
+/* Append `text` percent-encoded, except unreserved characters (RFC 3986) and those in `keep`.
+ * -ENOMEM. */
 int store_url_encode(struct buf *b, const char *text,
 		     const char *keep) MUST_CHECK;
-/* The reverse, in place; -EINVAL: a % without two digits, or a NUL byte. */
+/* Decode percent-encoding in place; -EINVAL: a % without two digits, or a NUL byte. */
 int store_url_decode(char *text) MUST_CHECK;
 
-/* A variable of the environment; NULL: it is not set, or empty. */
+/* An environment variable; NULL: not set, or empty. */
 const char *store_variable(const char *name);
 
 #endif

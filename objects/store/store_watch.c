@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A thread that looks now and then; what it looks at costs calls and bytes an atomic store
- * each. */
+/* A thread that checks now and then whether the store is silent. For the watched calls this
+ * costs one atomic store each. */
 #include "objects/store/store_watch.h"
 
 #include <errno.h>
@@ -12,9 +12,10 @@
 #include "objects/store_patience.h"
 
 #define AFTER_MAX_NS (5 * NS_PER_S)
-#define TIMEOUT_MIN_NS NS_PER_S /* what is over sooner needs no line */
+#define TIMEOUT_MIN_NS NS_PER_S /* shorter waits are not reported */
 #define LINE_MAX_BYTES 512
-#define AWAY_NS (3 * NS_PER_S) /* silence that is worth a word to who asks */
+/* Silence that object_store_is_away() reports. */
+#define AWAY_NS (3 * NS_PER_S)
 
 struct store_watch {
 	struct object_store *store;
@@ -30,13 +31,13 @@ int64_t store_call_begin(struct object_store *s)
 {
 	int64_t now = clock_now_ns();
 
-	/* This is the first call under way: the silence is counted from here. */
+	/* the first of the running calls: count the silence from here */
 	if (atomic_fetch_add(&s->silence.n_calls, 1) == 0)
 		atomic_store(&s->silence.heard_ns, now);
 	return now;
 }
 
-/* Does a call that ended so say that the store answers? */
+/* Does this result mean that the store answered? */
 static bool is_answer(int rc)
 {
 	return rc != -ETIMEDOUT && rc != -ECONNREFUSED && rc != -EIO &&
@@ -95,7 +96,7 @@ bool store_silence_look(struct store_silence *s, int64_t now_ns,
 {
 	int64_t heard = atomic_load(&s->heard_ns);
 
-	/* The next look is when a call that begins now would be long enough to tell of. */
+	/* check again when a call that begins now would be late */
 	*ret_next_ns = now_ns + after_ns;
 	if (!atomic_load(&s->n_calls) || heard == atomic_load(&s->told_ns))
 		return false;
@@ -170,7 +171,7 @@ void object_store_set_timeout(struct object_store_config *cfg,
 	cfg->retry_ms = (uint32_t)(timeout_ns / NS_PER_MS);
 	if (cfg->connect_timeout_ms > cfg->retry_ms)
 		cfg->connect_timeout_ms = cfg->retry_ms;
-	/* Else an attempt that hangs outlasts all that there is time for. */
+	/* otherwise a hanging attempt would take all of the time */
 	if (cfg->stall_timeout_ms > cfg->retry_ms)
 		cfg->stall_timeout_ms = cfg->retry_ms;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether a store is silent while it is waited for. */
+/* Watches whether a store is silent while a call waits for it. */
 #ifndef BOOTSEER_OBJECTS_STORE_STORE_WATCH_H
 #define BOOTSEER_OBJECTS_STORE_STORE_WATCH_H
 
@@ -7,13 +7,13 @@
 
 struct store_watch;
 
-/* Before the store is freed; NULL is allowed. */
+/* Call before the store is freed; NULL is allowed. */
 void store_watch_stop(struct store_watch *w);
 
-/* After what time somebody is told; 0: of so short a wait nobody is. */
+/* Silence after which it is reported, for this timeout; 0: never, as the wait is too short. */
 int64_t store_silence_after(int64_t timeout_ns);
 
-/* Is the store, at `now_ns`, to be told of?  `*ret_next_ns` is when to look again. */
+/* Is the store's silence to be reported at `now_ns`? `*ret_next_ns`: when to check again. */
 bool store_silence_look(struct store_silence *s, int64_t now_ns,
 			int64_t after_ns, int64_t *ret_next_ns);
 

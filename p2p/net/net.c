@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of links, who may come in, and when things are told and freed. */
+/* The table of links, incoming connections, and the order in which events are reported and
+ * objects freed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -56,9 +57,8 @@ static void links_resume(struct conn *c)
 	conn_update(c);
 }
 
-/* The first link takes most of what there is: another is to be first soon.  Lots are drawn
- * for it: with a turn at each refill, and enough for a call at each second one, the same of
- * two links would take everything. */
+/* The first link in the list takes most of the rate, so put another one first now and then. It
+ * is drawn by lot: turns in step with the refills would always favour the same link. */
 static void turn_links(struct net *n)
 {
 	struct net_link *l = n->links, *last = l;
@@ -90,7 +90,7 @@ void net_wait_refill(struct net *n)
 {
 	if (n->refilling)
 		return;
-	/* Without memory for a timer the tick goes on, only later. */
+	/* Without memory for a timer the slower tick does this. */
 	n->refilling =
 		loop_timer_start(n->loop, &n->refill, REFILL_NS, NULL) == 0;
 }
@@ -165,14 +165,14 @@ static void settle_link(struct net_link *l)
 	if (l->state != LINK_CLOSED) {
 		piece_tell(l);
 		if (l->state == LINK_CLOSED)
-			return; /* marked again */
+			return; /* the link was marked again */
 		if (l->control)
 			conn_write(l->control);
 		if (l->bulk && l->bulk->answers)
 			conn_write(l->bulk);
 		return;
 	}
-	/* The user's further calls on a closed link are no news: it ends here. */
+	/* A closed link reports no more calls of the user; free it. */
 	l->marked = true;
 	piece_drop_all(l);
 	piece_tell(l);
@@ -265,7 +265,7 @@ void link_close(struct net_link *l, enum wire_leave kind,
 	l->state = LINK_CLOSED;
 	if (why)
 		l->why = *why;
-	/* Best effort: what waits to be sent goes before it. */
+	/* Best effort: messages that wait to be sent go out before this one. */
 	if (c && c->state >= CONN_GREETING && !l->closing_said &&
 	    !c->head_len &&
 	    wire_put_goaway(&c->out, kind, why ? why->msg : "closed") == 0 &&
@@ -357,7 +357,7 @@ static void check_link(struct net_link *l, int64_t now)
 	link_close(l, WIRE_LEAVE_CLOSED, &err);
 }
 
-/* Read what the kernel gathered while bulk waited. */
+/* Read what the kernel gathered for a bulk connection that waits for more bytes. */
 static void read_little(struct net_link *l)
 {
 	struct conn *c = l->bulk;
@@ -380,13 +380,14 @@ static void on_tick(struct loop_timer *t)
 	net_enter(n);
 	for (l = n->links; l; l = next) {
 		next = l->next;
-		read_little(l); /* before it is taken for silent */
+		/* Before check_link(), which may find it silent. */
+		read_little(l);
 		check_link(l, now);
 	}
 	if (!n->refilling)
-		each_conn(
-			n,
-			links_resume); /* who found no memory for that timer */
+		each_conn(n,
+			  /* Links without memory for the refill timer. */
+			  links_resume);
 	acks_look(n);
 	error_set(&err, ETIMEDOUT, "the handshake took too long");
 	for (c = n->strangers; c; c = next_c) {
@@ -431,7 +432,8 @@ void net_forget_stranger(struct conn *c)
 		}
 }
 
-/* Connections that have not said yet who they are: NET_STRANGERS_ONE_MAX of each address. */
+/* Is there room for a connection from this address that has not said its name?
+ * NET_STRANGERS_ONE_MAX for each address. */
 static bool has_place(const struct net *n, const struct sockaddr_storage *from)
 {
 	unsigned int same = 0;
@@ -441,8 +443,8 @@ static bool has_place(const struct net *n, const struct sockaddr_storage *from)
 	return same < NET_STRANGERS_ONE_MAX;
 }
 
-/* Addresses are cheap: among those of many, whoever said nothing for longest gives
- * way.  A node needs its place for some ways of the network only. */
+/* Make room: an attacker may use many addresses, so the stranger that was silent for longest is
+ * dropped. An honest node identifies itself within a few round trips. */
 static void make_place(struct net *n)
 {
 	struct conn *c = n->strangers;
@@ -506,7 +508,7 @@ static int begin_listening(struct net *n, struct error *err)
 			       err);
 	if (rc < 0)
 		return rc;
-	traffic_mark(fd, n->cfg.dscp); /* answers to who connects */
+	traffic_mark(fd, n->cfg.dscp); /* also for accepted connections */
 	n->listener.name = "p2p";
 	n->listener.accepted = on_accepted;
 	rc = listener_start(&n->listener, n->loop, fd, err);
@@ -625,7 +627,7 @@ void net_free(struct net *n)
 	loop_timer_stop(&n->refill);
 	loop_timer_stop(&n->acks);
 	if (n->post && n->post->posted)
-		n->post->net = NULL; /* it frees itself */
+		n->post->net = NULL; /* the posted call frees it */
 	else
 		free(n->post);
 	net_rdma_close(n);
@@ -692,7 +694,7 @@ void net_close(struct net_link *l, const char *why)
 {
 	if (l->state == LINK_CLOSED)
 		return;
-	/* The reason is for them: ours is that we wanted so. */
+	/* Send the reason to the peer; the local user asked for the close and knows it. */
 	if (l->control && l->control->state >= CONN_GREETING &&
 	    !l->control->head_len && l->control->state != CONN_DEAD &&
 	    wire_put_goaway(&l->control->out, WIRE_LEAVE_CLOSED, why) == 0)

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pieces that sendfile() gave to the kernel and the other side has not said to have.
- * Their pages are in the socket's queue, not copies of them: a hole that is punched
- * into the file meanwhile may come out as zeros, at the first time they are sent or
- * when they are sent again.  So the file stays as it is until TCP has the
- * acknowledgement.
+ * Pieces given to the kernel by sendfile() that the peer has not acknowledged. The socket's queue
+ * holds the file's own pages, not copies: if a hole is punched into the file meanwhile, zeros may
+ * be sent or sent again. So the file must stay unchanged until TCP has the acknowledgement.
  *
- * Between sockets of one kernel the acknowledgement comes before the other side has
- * read, from the same pages: there a hole may still spoil a piece, which its SHA-256
- * finds.
+ * Between sockets of one kernel the acknowledgement comes before the receiver has read the pages.
+ * There a hole may still damage a piece; its SHA-256 shows that.
  */
 #include "p2p/net/net_ack.h"
 
@@ -30,13 +27,13 @@ void ack_await(struct conn *c, struct net_answer *a)
 {
 	struct net *n = c->net;
 
-	ack_look(c); /* who sends much is looked at as often */
+	ack_look(c); /* so a busy sender is checked often */
 	a->end = c->tx_total;
 	a->next = NULL;
 	a->pprev = c->unacked_last;
 	*c->unacked_last = a;
 	c->unacked_last = &a->next;
-	/* Without memory for a timer the tick looks, only later. */
+	/* without memory for a timer, the slower tick does it */
 	if (!n->acking)
 		n->acking =
 			loop_timer_start(n->loop, &n->acks, LOOK_NS, NULL) == 0;
@@ -71,13 +68,13 @@ void ack_forget(struct conn *c)
 	const struct linger at_once = { .l_onoff = 1 };
 
 	ack_look(c);
-	/* The kernel would go on to send what is being changed. */
+	/* Discard the unsent data: the kernel would send pages that are being changed. */
 	if (c->unacked)
 		(void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once,
 				 sizeof(at_once));
 }
 
-/* True: there is more to look for. */
+/* True: unacknowledged pieces are left. */
 static bool look_both(const struct net_link *l)
 {
 	if (l->state != LINK_UP)

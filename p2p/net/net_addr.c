@@ -10,7 +10,7 @@
 
 #include "common/cleanup.h"
 
-/* A port in digits alone, up to the end. */
+/* Parse a port: digits only, up to the end of the text. */
 static bool parse_port(const char *s, unsigned int *ret)
 {
 	unsigned long v;
@@ -152,7 +152,7 @@ enum net_addr_kind net_addr_kind(const struct sockaddr_storage *ss)
 	return kind_of_v4(ntohl(v4));
 }
 
-/* To an address of its own the kernel sends from that address. */
+/* The kernel uses one of its own addresses as the source of packets to that same address. */
 bool net_addr_is_own(const struct sockaddr_storage *ss, socklen_t len)
 {
 	AUTO_CLOSE int fd = socket(ss->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);

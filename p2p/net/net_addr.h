@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* "ADDR:PORT" as numbers, never as names: nothing here asks a resolver. */
+/* IP addresses as "ADDR:PORT"; host names are not resolved here. */
 #ifndef BOOTSEER_P2P_NET_NET_ADDR_H
 #define BOOTSEER_P2P_NET_NET_ADDR_H
 
@@ -16,19 +16,20 @@ void net_addr_format(const struct sockaddr_storage *ss, char *ret, size_t size);
 unsigned int net_addr_port(const struct sockaddr_storage *ss);
 bool net_addr_same_host(const struct sockaddr_storage *a,
 			const struct sockaddr_storage *b);
-/* 0.0.0.0 or [::]: it says nothing to others. */
+/* Is it 0.0.0.0 or [::], which other nodes cannot connect to? */
 bool net_addr_is_any(const struct sockaddr_storage *ss);
-/* The address is one of this machine alone. */
+/* Is it an address within this machine only? */
 bool net_addr_is_loopback(const struct sockaddr_storage *ss);
 enum net_addr_kind {
 	NET_ADDR_PLAIN,
 	NET_ADDR_LOOPBACK,
-	NET_ADDR_LINK, /* of one wire: 169.254.0.0/16, fe80::/10 */
-	NET_ADDR_NOWHERE, /* of no machine: multicast, 0.0.0.0/8, 240.0.0.0/4, ... */
+	NET_ADDR_LINK, /* link-local: 169.254.0.0/16, fe80::/10 */
+	/* Not of a machine: multicast, 0.0.0.0/8, 240.0.0.0/4, ... */
+	NET_ADDR_NOWHERE,
 };
-/* An IPv4 address within an IPv6 one is what it is itself. */
+/* An IPv4 address mapped into IPv6 counts as IPv4. */
 enum net_addr_kind net_addr_kind(const struct sockaddr_storage *ss);
-/* Does the kernel keep for itself what is sent there?  Nothing is sent. */
+/* Is it an address of this machine? No packet is sent. */
 bool net_addr_is_own(const struct sockaddr_storage *ss, socklen_t len);
 void net_addr_set_port(struct sockaddr_storage *ss, unsigned int port);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bounds on messages that ended links had used.  The next link to the node goes on with that:
- * a node that hangs up and calls again gains nothing.
+ * Message allowances left over from ended links. The next link to the same node continues with
+ * them, so a node gains nothing by reconnecting.
  */
 #include <string.h>
 
 #include "common/clock.h"
 #include "p2p/net/net_priv.h"
 
-/* The entry of this name, else the entry that was unused for longest. */
+/* The entry of this name, or the one unused for longest. */
 static struct net_spent *place_for(struct net *n, const char *name)
 {
 	struct net_spent *oldest = n->spent;

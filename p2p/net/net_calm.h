@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How much the other side of a link may say, and what becomes of that with the link. */
+/* Limits on the peer's messages, kept from one link to the next. */
 #ifndef BOOTSEER_P2P_NET_NET_CALM_H
 #define BOOTSEER_P2P_NET_NET_CALM_H
 
@@ -8,9 +8,10 @@
 
 #define NET_CALM_RATE 5000 /* control messages a second, of one link */
 #define NET_CALM_BURST 10000
-#define NET_NAMES_RATE 1000 /* in PEX, each for each image of the link */
+/* Names in PEX messages a second, counted for each image of the link. */
+#define NET_NAMES_RATE 1000
 #define NET_NAMES_BURST 2048
-#define NET_SPENT_MAX 64u /* nodes whose last link's use of these is known */
+#define NET_SPENT_MAX 64u /* nodes whose left-over allowance is remembered */
 
 /* Allowance that the last link to a node had left. */
 struct net_spent {
@@ -18,9 +19,9 @@ struct net_spent {
 	struct bucket calm, names;
 };
 
-/* A link that was up ends. */
+/* Save the allowance of a link that ends. */
 void calm_keep(struct net_link *l);
-/* A link comes up: it goes on with what the last one to that node had left. */
+/* A link comes up: restore what the last link to that node had left. */
 void calm_recall(struct net_link *l);
 
 #endif

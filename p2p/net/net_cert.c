@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Certificates of nodes: whose they are, whether others believe them, how long, and
- * what mends one that they do not believe.
+ * Certificates of nodes: the name in one, whether other nodes trust it, its validity, and advice
+ * when it is not trusted.
  */
 #include <errno.h>
 #include <openssl/err.h>
@@ -47,7 +47,7 @@ const char *cert_trouble(long verified)
 
 /* ----------------------------------------------------------------- names --- */
 
-/* The node that a URI of a certificate names, or NULL. */
+/* Name of the node in a certificate's URI, or NULL. */
 static const char *node_of(const GENERAL_NAME *g, size_t *ret_len)
 {
 	const size_t prefix = sizeof(NAME_PREFIX) - 1;
@@ -186,7 +186,7 @@ void cert_times(SSL_CTX *ctx, struct net_times *ret)
 	(void)SSL_CTX_get0_chain_certs(ctx, &chain);
 	if (v && X509_STORE_CTX_init(v, SSL_CTX_get_cert_store(ctx), cert,
 				     chain) == 1) {
-		/* The times are to be told, whatever they are. */
+		/* Read the times even of an expired certificate. */
 		X509_STORE_CTX_set_flags(v, X509_V_FLAG_NO_CHECK_TIME);
 		(void)X509_verify_cert(v);
 		all = X509_STORE_CTX_get0_chain(v);

@@ -7,17 +7,18 @@
 
 #include "p2p/net/net.h"
 
-/* Why one is not believed (X509_V_ERR_..), "it ..", and what mends that. */
+/* Text for an X509_V_ERR_.. code: why a certificate is not trusted ("it ..."), and what to do. */
 const char *cert_trouble(long verified);
-/* The node that it names: -EACCES when that is none, or more. */
+/* Get the node name in the certificate: -EACCES: none, or several. */
 int cert_name(X509 *cert, char *ret, size_t size, struct error *err) MUST_CHECK;
-/* A net that nobody believes is a mistake of its configuration. */
+/* Check this node's own certificate at the start: if peers would not trust it, the
+ * configuration is wrong. */
 int cert_check_own(SSL_CTX *ctx, const struct net_node *self, const char *file,
 		   struct error *err) MUST_CHECK;
-/* Would another node believe it, today? */
+/* Would another node trust the certificate today? */
 int cert_check_chain(SSL_CTX *ctx, const char *file,
 		     struct error *err) MUST_CHECK;
-/* From when, and until when by it and its authorities. */
+/* Validity of the certificate and its authorities. */
 void cert_times(SSL_CTX *ctx, struct net_times *ret);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The life of a connection, and what its socket is waited for.  What comes in is
- * in net_in.c, what goes out in net_out.c.
+ * A connection from begin to end, and the socket events it waits for. Input is in net_in.c, output
+ * in net_out.c.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -83,7 +83,7 @@ void conn_fail(struct conn *c, const struct error *why)
 		return;
 	}
 	st->handshakes_failed_total++;
-	/* The other side may learn the reason; whether it does is its own affair. */
+	/* try to send the reason; it may get lost */
 	if (c->state == CONN_GREETING && !c->signs &&
 	    wire_put_goaway(&c->out, WIRE_LEAVE_CLOSED, why->msg) == 0)
 		(void)c->io->send(c, c->out.data, c->out.len, NULL, 0);
@@ -96,9 +96,9 @@ bool conn_has_output(const struct conn *c)
 	return c->out_at < c->out.len || c->answers || c->wants_write;
 }
 
-/* A piece that comes slowly wakes nobody for each packet.  The tick reads what is
- * there, so that whoever sends a little is heard.  TLS may hold bytes back that the
- * socket has not any more. */
+/* Let the kernel gather bytes of a slow piece, instead of waking up for each packet. The tick
+ * reads what is there, so that a slow peer does not count as silent. TLS may hold bytes that
+ * the socket has no longer. */
 static void conn_gather(struct conn *c)
 {
 	uint32_t most = turn_least(c->body_left, GATHER);

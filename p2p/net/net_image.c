@@ -39,7 +39,7 @@ static struct net_image *image_add(struct net_link *l, const struct digest *d)
 	return i;
 }
 
-/* They, or we, have opened as many as they may on a link. */
+/* Has one side (`theirs`: the peer) opened as many images as a link may have? */
 static bool is_full(const struct net_link *l, bool theirs)
 {
 	unsigned int n = 0;
@@ -170,7 +170,7 @@ void net_close_image(struct net_link *l, const struct digest *image,
 	if (i->asked)
 		link_put(l, wire_put_verdict(link_out(l), WIRE_CLOSE,
 					     i->open_req, &m));
-	/* A node that was never let in has no alias that they know, or may have none. */
+	/* A refused peer may not know an alias for the image. */
 	if (i->theirs && !i->let_in)
 		answer_open(l, i->their_req, i->their_alias, false, why);
 	image_forget(l, i);
@@ -178,7 +178,7 @@ void net_close_image(struct net_link *l, const struct digest *image,
 
 /* ------------------------------------------------------- from the other side --- */
 
-/* Whether what it shows lets it have the image.  The user may close the link. */
+/* Does the peer's capability give it the image? The user may close the link in this call. */
 static int image_prove(struct net_link *l, const struct wire_open *m)
 {
 	const struct net_config *cfg = &l->net->cfg;
@@ -188,10 +188,10 @@ static int image_prove(struct net_link *l, const struct wire_open *m)
 				     m->capability_len, &why);
 }
 
-/* Looking at so many pieces costs about as much as another message. */
+/* Checking this many pieces costs about as much as another message. */
 #define PIECES_A_MESSAGE 4096u
 
-/* A message that names so many pieces has each of them looked at. */
+/* Charge a message for the number of pieces that it names, since each is checked. */
 static void count_pieces(struct net_link *l, uint64_t n)
 {
 	bucket_take(&l->calm, (uint32_t)(n / PIECES_A_MESSAGE));
@@ -218,7 +218,7 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 			    rc == -ENOENT ? SWARM_GONE : SWARM_DENIED);
 		return 0;
 	}
-	/* An image that is not here costs no place: a node that has many images asks for all. */
+	/* An image that is not here takes no room, since nodes ask for all of their images. */
 	if (is_full(l, true)) {
 		answer_open(l, h->req, m.alias, false, SWARM_BUSY);
 		return 0;
@@ -240,7 +240,7 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 	return 0;
 }
 
-/* The other side takes no part: what was between us about it is over. */
+/* The peer closed the image: end all requests for it. */
 static void image_over(struct net_link *l, struct net_image *i,
 		       enum swarm_refusal why)
 {
@@ -264,7 +264,7 @@ int image_on_renew(struct conn *c, const struct wire_head *h,
 	if (wire_get_open(body, h->len, &m, err) < 0)
 		return -err->code;
 	i = image_by_alias(l, m.alias);
-	if (!i) /* not let in, or closed here meanwhile */
+	if (!i) /* refused, or closed here meanwhile */
 		return 0;
 	if (!digest_equal(&i->digest, &m.image) ||
 	    i->their_pieces != m.n_pieces)
@@ -273,7 +273,7 @@ int image_on_renew(struct conn *c, const struct wire_head *h,
 	if (image_prove(l, &m) == 0 || l->state == LINK_CLOSED)
 		return 0;
 	d = m.image;
-	/* Once for the end, and once more for having let it in to no good. */
+	/* charge the image's pieces twice: for accepting and for closing */
 	count_pieces(l, 2 * (uint64_t)i->n_pieces);
 	net_close_image(l, &d, SWARM_DENIED);
 	n->cfg.events->closed(n->cfg.arg, l, &d, SWARM_GONE);
@@ -296,7 +296,7 @@ int image_on_open_ack(struct conn *c, const struct wire_head *h,
 		return 0;
 	if (m.alias != i->alias || (i->let_in && m.ok))
 		return error_set(err, EPROTO, "it answers an OPEN twice");
-	/* The node was let in, and is not any more. */
+	/* the peer had accepted the image and closes it now */
 	if (i->let_in) {
 		image_over(l, i, m.why);
 		return 0;
@@ -306,7 +306,7 @@ int image_on_open_ack(struct conn *c, const struct wire_head *h,
 		tell_if_open(l, i);
 		return 0;
 	}
-	/* The other side may still come in itself. */
+	/* the peer's own OPEN may still come */
 	i->asked = false;
 	d = i->digest;
 	if (!i->theirs)
@@ -325,10 +325,9 @@ int image_on_close(struct conn *c, const struct wire_head *h,
 	if (wire_get_verdict(body, h->len, &m, err) < 0)
 		return -err->code;
 	i = image_by_alias(l, m.alias);
-	if (!i) /* we closed it at the same time */
+	if (!i) /* this side closed it at the same time */
 		return 0;
-	/* Answers that it owes came to it after this, as to a node that takes no part, or
-	 * takes part anew. */
+	/* This side's OPEN is not answered yet, so only the peer's own OPEN ends here. */
 	if (i->asked && !i->let_in) {
 		i->theirs = false;
 		i->their_pieces = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Input of a connection: bytes become messages, each is allowed or not by how far the
- * connection is, and those of a piece go where they are wanted.
+ * Input of a connection: splits bytes into messages, checks that a message is allowed in the
+ * connection's state, and passes the bytes of pieces to their memory.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,13 +11,14 @@
 #include "p2p/net/net_rdma.h"
 #include "p2p/net/net_turn.h"
 
-#define IN_SMALL (4u << 10)  /* of strangers and bulk connections */
-#define IN_LARGE (16u << 10) /* of control connections */
+/* Input buffer of unidentified and bulk connections. */
+#define IN_SMALL (4u << 10)
+#define IN_LARGE (16u << 10) /* input buffer of control connections */
 
 enum place {
 	FROM_STRANGER = 1,
-	FROM_CALLED = 2, /* whom we called and who did not answer yet */
-	ON_HALF = 4,     /* control, while bulk is not there */
+	FROM_CALLED = 2, /* outgoing, HELLO_ACK not here yet */
+	ON_HALF = 4,     /* control, without a bulk connection yet */
 	ON_CONTROL = 8,
 };
 
@@ -56,8 +57,8 @@ static int on_goaway(struct conn *c, const struct wire_head *h,
 	return 0;
 }
 
-/* Each name is looked for once, and among the members of so many images.  What is beyond
- * the rate is passed over: whoever says it will say it again. */
+/* May these announced names be processed? Each is searched among the members of `images`
+ * images. Names beyond the rate are skipped; they will be announced again. */
 static bool are_names_heard(struct net_link *l, size_t count, uint32_t images)
 {
 	if (bucket_look(&l->names, 1, clock_now_ns()) == 0)
@@ -95,7 +96,7 @@ static int on_image_members(struct conn *c, const struct wire_head *h,
 				   err) < 0)
 		return -err->code;
 	i = image_by_alias(c->link, alias);
-	if (!i) /* we closed it */
+	if (!i) /* this side closed it */
 		return 0;
 	if (!i->told)
 		return error_set(err, EPROTO,
@@ -106,8 +107,8 @@ static int on_image_members(struct conn *c, const struct wire_head *h,
 	return 0;
 }
 
-/* A signature is checked for an OPEN, and many names are read for a PEX.  All the
- * images of a link may be opened at once. */
+/* Cost of an OPEN, whose signature is checked, and of a PEX with many names. Still all images
+ * of a link may be opened at once. */
 #define COST_DEAR 9u
 _Static_assert(2 * COST_DEAR * NET_IMAGES_MAX < NET_CALM_BURST,
 	       "a link's images cannot be opened at once");
@@ -115,7 +116,7 @@ _Static_assert(2 * COST_DEAR * NET_IMAGES_MAX < NET_CALM_BURST,
 static const struct net_message {
 	message_fn *fn;
 	unsigned int from;
-	unsigned int cost; /* in the bound on messages a second */
+	unsigned int cost; /* charged to the limit on messages a second */
 } messages[] = {
 	[WIRE_HELLO] = { shake_hello, FROM_STRANGER, 0 },
 	[WIRE_HELLO_ACK] = { shake_hello_ack, FROM_CALLED, 0 },
@@ -176,7 +177,7 @@ static int message_dispatch(struct conn *c, const struct wire_head *h,
 	return m->fn(c, h, body, err);
 }
 
-/* Bytes of a body came: from the buffer or straight to their place. */
+/* Count bytes of a body, read from the buffer or straight into their memory. */
 static void body_came(struct conn *c, uint32_t n)
 {
 	bucket_take(&c->net->down, n);
@@ -204,7 +205,7 @@ static int check_mac(struct conn *c, const uint8_t *at, const uint8_t *fields,
 
 	if (!c->signs)
 		return 0;
-	/* The link that a stranger names has the key. */
+	/* the link named by the BIND has the key */
 	if (!l && h->type == WIRE_BIND && n == WIRE_NONCE_SIZE)
 		l = shake_find(c->net, fields);
 	if (!l || !l->signer ||
@@ -214,7 +215,7 @@ static int check_mac(struct conn *c, const uint8_t *at, const uint8_t *fields,
 	return 0;
 }
 
-/* The fields of DATA were read, its body follows. */
+/* Begin the body of a DATA message whose fields were read. */
 static int begin_data(struct conn *c, const struct wire_head *h,
 		      const uint8_t *fields, struct error *err)
 {
@@ -231,14 +232,14 @@ static int begin_data(struct conn *c, const struct wire_head *h,
 	return 0;
 }
 
-/* The first bytes are those of TLS: an alert, or the begin of a handshake. */
+/* Do the first bytes look like TLS: an alert, or the begin of a handshake? */
 static bool is_tls(const struct conn *c, const uint8_t *at)
 {
 	return !c->tls && c->state == CONN_GREETING &&
 	       (at[0] == 21 || at[0] == 22) && at[1] == 3;
 }
 
-/* Parse a message; 0, -EAGAIN when it is not there whole, or why it is wrong. */
+/* Parse one message; 0; -EAGAIN: it is incomplete; else why it is wrong. */
 static int parse_one(struct conn *c, struct error *err)
 {
 	uint32_t avail = (uint32_t)(c->in.len - c->in_at);
@@ -256,7 +257,8 @@ static int parse_one(struct conn *c, struct error *err)
 					   "it speaks TLS: its --p2p-security "
 					   "is not open, as this node's is");
 	if (c->signs && !c->link && h.type == WIRE_HELLO) {
-		c->signs = false; /* it understands what is not signed */
+		c->signs = false; /* the peer can only read an unsigned
+		                   * reason */
 		return error_set(err, EPROTONOSUPPORT,
 				 "--p2p-security of one node is open, of the "
 				 "other signed");
@@ -296,7 +298,7 @@ static int input_parse(struct conn *c, struct error *err)
 	return rc == -EAGAIN ? 0 : rc;
 }
 
-/* Room after what is not parsed yet. */
+/* Make room after the bytes that are not parsed yet. */
 static int make_room(struct conn *c)
 {
 	size_t want = c->bulk || !link_is_up(c->link) ? IN_SMALL : IN_LARGE;
@@ -313,7 +315,7 @@ static int make_room(struct conn *c)
 	return buf_reserve(&c->in, want - c->in.len);
 }
 
-/* Read once; the bytes, 0 when it has to wait, or -errno. */
+/* Read once; returns the number of bytes, 0 when it has to wait, or -errno. */
 static ssize_t read_some(struct conn *c, struct error *err)
 {
 	uint32_t n = turn_least(c->body_left, NET_BUDGET), came;
@@ -361,7 +363,7 @@ static ssize_t read_some(struct conn *c, struct error *err)
 	return got;
 }
 
-/* A message that breaks a rule is an error of protocol, whatever the rule. */
+/* Fail the connection: a message that breaks any rule is a protocol error. */
 static void input_refuse(struct conn *c, struct error *err)
 {
 	if (err->code == EINVAL || err->code == EMSGSIZE)
@@ -390,7 +392,7 @@ void conn_read(struct conn *c)
 			return;
 		}
 	}
-	/* TLS may hold bytes that the socket does not tell of. */
+	/* TLS may hold bytes for which the socket gives no event. */
 	if (c->state != CONN_DEAD && c->tls)
 		net_read_again(c);
 }

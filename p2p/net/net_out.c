@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Output of a connection: messages first, then the pieces that were asked for, in parts, so
- * that messages can go between.
+ * Output of a connection: messages first, then the requested pieces in parts, so that messages can
+ * go between the parts.
  */
 #include <errno.h>
 #include <string.h>
@@ -29,7 +29,7 @@ int conn_sign_out(struct conn *c, size_t from, struct error *err)
 	return 0;
 }
 
-/* The next part of the first piece. */
+/* Begin the next part of the first piece. */
 static int begin_part(struct conn *c)
 {
 	struct net_answer *a = c->answers;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pieces on a link.  Each WANT is answered once: by DATA or by NACK, also after a
- * CANCEL, so both sides always agree on what is under way, and bytes that nobody
- * asked for are known as such.
+ * Pieces on a link. Each WANT is answered once, by DATA or NACK, even after a CANCEL. So both
+ * sides agree on the open requests, and bytes that were not asked for are recognized.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,17 +16,19 @@
 
 /* ------------------------------------------------------------------- asks --- */
 
-/* A piece that we asked for. */
+/* A piece that this node asked for. */
 struct piece_ask {
 	struct piece_ask *next, **pprev;
 	uint32_t req, len_max, at; /* bytes that came */
 	struct net_piece piece;
-	uint32_t others[SWARM_OTHERS_MAX]; /* or one of these, till it begins */
+	/* Alternatives, until the answer begins. */
+	uint32_t others[SWARM_OTHERS_MAX];
 	uint16_t n_others;
 	void *room;
 	bool begun, cancelled;
-	const struct conn *from; /* brings its bytes; NULL: RDMA, at once */
-	/* In the list of what is to be told. */
+	/* Connection that its bytes come on; NULL: RDMA, all at once. */
+	const struct conn *from;
+	/* Refused, and waiting to be reported. */
 	bool refused;
 };
 
@@ -64,7 +65,7 @@ static struct piece_ask *ask_find(struct net_link *l,
 	return NULL;
 }
 
-/* The request was answered, or the link is gone: forgotten, or told as lost. */
+/* End a request that was answered or whose link is gone: free it, or report its memory as lost. */
 static void ask_end(struct net_link *l, struct piece_ask *a)
 {
 	l->asks_by_slot[a->req % NET_WANTS_MAX] = NULL;
@@ -143,7 +144,7 @@ void *net_cancel(struct net_link *l, const struct digest *image, uint32_t piece)
 	return room;
 }
 
-/* Is it what was asked for, or what would do as well? */
+/* Is it the requested piece, or one of its alternatives? */
 static bool is_asked(const struct piece_ask *a, uint32_t piece)
 {
 	for (unsigned int i = 0; i < a->n_others; i++)
@@ -152,8 +153,8 @@ static bool is_asked(const struct piece_ask *a, uint32_t piece)
 	return a->piece.piece == piece;
 }
 
-/* Does it go on with what it began?  On the same connection: of the other one's bytes
- * nobody knows how many have come by then. */
+/* Does the DATA continue the piece that began? It must come on the same connection, since the
+ * order of bytes on two connections is not known. */
 static bool goes_on(const struct piece_ask *a, const struct conn *from,
 		    const struct wire_data *d)
 {
@@ -161,7 +162,7 @@ static bool goes_on(const struct piece_ask *a, const struct conn *from,
 	       a->piece.form == d->form;
 }
 
-/* The first or next bytes of a piece are about to come; `from` NULL: by RDMA. */
+/* The first or next bytes of a piece follow; `from` NULL: by RDMA. */
 static int ask_begin(struct net_link *l, const struct conn *from, uint32_t req,
 		     const struct wire_data *d, struct error *err)
 {
@@ -184,7 +185,7 @@ static int ask_begin(struct net_link *l, const struct conn *from, uint32_t req,
 	if (a->cancelled)
 		return 0;
 	room = ev->room(l->net->cfg.arg, l, &a->piece);
-	/* The request may have been cancelled in there. */
+	/* the callback may have cancelled the request */
 	if (room && (a->cancelled || l->state == LINK_CLOSED))
 		ev->lost(l->net->cfg.arg, l, &a->piece, room);
 	else
@@ -192,7 +193,7 @@ static int ask_begin(struct net_link *l, const struct conn *from, uint32_t req,
 	return 0;
 }
 
-/* The ask whose bytes come on the connection. */
+/* The request whose bytes come on the connection. */
 static struct piece_ask *ask_of(const struct conn *c)
 {
 	struct piece_ask *a = ask_by_req(c->link, c->body_req);
@@ -200,7 +201,7 @@ static struct piece_ask *ask_of(const struct conn *c)
 	return a && a->from == c ? a : NULL;
 }
 
-/* Where its next bytes go; NULL: nowhere. */
+/* Memory for the next bytes of the request; NULL: drop them. */
 static uint8_t *ask_place(const struct piece_ask *a)
 {
 	bool is_kept = a && a->room && !a->cancelled && a->at < a->piece.len;
@@ -208,7 +209,7 @@ static uint8_t *ask_place(const struct piece_ask *a)
 	return is_kept ? (uint8_t *)a->room + a->at : NULL;
 }
 
-/* `n` bytes of it came; NULL: of nothing that is asked any more. */
+/* `n` bytes of the request's piece came; NULL: of no open request. */
 static void ask_moved(struct net_link *l, struct piece_ask *a, uint32_t n)
 {
 	struct net *net = l->net;
@@ -398,7 +399,8 @@ int piece_on_want(struct conn *c, const struct wire_head *h,
 	if (l->n_wants >= NET_WANTS_MAX)
 		return error_set(err, ENOBUFS, "it wants too much at once");
 	a = want_find(l, &i->digest, m.piece);
-	if (a && a->chosen) { /* it cannot know that it gets it */
+	/* The peer cannot know yet that this piece was chosen for another request. */
+	if (a && a->chosen) {
 		answer_nack(l, h->req, false, SWARM_SENDING, FULL_RETRY_NS);
 		return 0;
 	}
@@ -437,7 +439,7 @@ bool net_choose(struct net_link *l, const struct digest *image, uint32_t was,
 	return true;
 }
 
-/* The answer will not be sent, or was: told from the loop. */
+/* The answer was sent, or will not be; the loop reports it. */
 static void answer_done(struct net_link *l, struct net_answer *a)
 {
 	l->n_wants -= a->counted;
@@ -496,7 +498,7 @@ int piece_on_cancel(struct conn *c, const struct wire_head *h,
 		answer_nack(l, h->req, true, SWARM_GONE, 0);
 		answer_done(l, a);
 	}
-	return 0; /* else it is answered already */
+	return 0; /* otherwise it was answered already */
 }
 
 void net_refuse(struct net_link *l, const struct digest *image, uint32_t piece,
@@ -510,7 +512,7 @@ void net_refuse(struct net_link *l, const struct digest *image, uint32_t piece,
 	want_end(l, a);
 }
 
-/* Before those of less priority, but never before one that began. */
+/* Queue an answer before those of lower priority, but after one that has begun. */
 static void answer_queue(struct conn *c, struct net_answer *a)
 {
 	struct net_answer **at = &c->answers;
@@ -544,7 +546,7 @@ void net_send(struct net_link *l, const struct net_piece *p,
 		net_refuse(l, &p->image, p->piece, SWARM_GONE, 0);
 	if (!fits) {
 		a = calloc(1, sizeof(*a));
-		if (!a) { /* better early than never */
+		if (!a) { /* report it as sent now: better than never */
 			l->net->cfg.events->sent(l->net->cfg.arg, l, tag);
 			return;
 		}
@@ -613,7 +615,7 @@ static void drop_asks(struct net_link *l, const struct digest *image)
 	for (struct piece_ask *a = l->asks; a; a = a->next) {
 		if (!digest_equal(&a->piece.image, image))
 			continue;
-		/* The room is told as lost; the answer is still awaited. */
+		/* report the memory as lost; the answer is still awaited */
 		a->cancelled = true;
 		if (a->room)
 			net_mark(l);
@@ -708,7 +710,7 @@ static void tell_ask(struct net_link *l, struct piece_ask *a)
 			    FULL_RETRY_NS);
 }
 
-/* Rooms of what was dropped while its answer is still awaited. */
+/* Find a dropped request whose answer is awaited and whose memory was not reported as lost. */
 static struct piece_ask *lost_room(struct net_link *l)
 {
 	struct piece_ask *a = l->asks;
@@ -718,7 +720,7 @@ static struct piece_ask *lost_room(struct net_link *l)
 	return a;
 }
 
-/* An answer that has left, which was not told. */
+/* Find an answer that has left and was not reported yet. */
 static struct net_answer *answer_left(const struct net_link *l)
 {
 	const struct conn *conns[2] = { l->control, l->bulk };

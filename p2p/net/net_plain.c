@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How bytes move on a connection without TLS: a file's go to the socket without a
- * copy, a piece's come to where they are wanted and what follows into the buffer.
+ * Bytes on a connection without TLS: a file is sent by sendfile; a piece is read straight into its
+ * memory, and the bytes after it into the buffer.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,8 +17,8 @@ static ssize_t plain_result(ssize_t n)
 	return errno == EINTR || errno == EWOULDBLOCK ? -EAGAIN : -errno;
 }
 
-/* Where only bulk is plain, the first byte tells which one this is: TLS begins
- * with 22, and no message of ours is that long as its first one. */
+/* If only bulk is plain, the first byte tells the kind of connection: TLS begins with 22, which
+ * no first message of this protocol has as its length. */
 static int plain_secure(struct conn *c, struct error *err)
 {
 	uint8_t first;
@@ -78,7 +78,7 @@ static ssize_t send_some(struct conn *c, const void *head, size_t n_head,
 	off = (off_t)body->off;
 	n = plain_result(sendfile(c->fd, body->fd, &off, n_body));
 	if (n == 0)
-		return -ENODATA; /* the file is shorter */
+		return -ENODATA; /* the file is shorter than the piece */
 	if (n == -EAGAIN && n_head)
 		return (ssize_t)n_head;
 	return n < 0 ? n : n + (ssize_t)n_head;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "p2p/net/net_rate.h"
 
-/* A call moves as many bytes at least, or those of 1/CALLS_A_SECOND where these are fewer. */
+/* A system call moves at least this many bytes, or 1/CALLS_A_SECOND of the rate if that is
+ * less. */
 #define CALL_BYTES (16u << 10)
 #define CALLS_A_SECOND 64
 
@@ -23,7 +24,7 @@ uint32_t bucket_look(struct bucket *b, uint32_t want, int64_t now)
 		b->at = now;
 		b->tokens = b->burst;
 	} else if (more >= 1) {
-		/* The time that whole tokens took: parts are not lost. */
+		/* advance by the time of whole tokens, so that fractions are kept */
 		b->at += (int64_t)((double)(int64_t)more * 1e9 /
 				   (double)b->rate);
 		b->tokens += (int64_t)more;

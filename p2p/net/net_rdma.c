@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pieces that go beside the connections.  A GRANT answers a WANT as DATA does;
- * when it comes to nothing, DATA follows.
+ * Pieces sent by RDMA, beside the connections. A GRANT answers a WANT as DATA does; if the RDMA
+ * transfer fails, DATA follows.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "common/clock.h"
 #include "p2p/net/net_rdma.h"
 
-/* Smaller ones are there sooner by TCP: a GRANT takes a way and back more. */
+/* smaller pieces are faster by TCP, because a GRANT takes one round trip more */
 #define PIECE_MIN (16u << 10)
 #define ABOUT_SIZE 12u
 
@@ -82,7 +82,7 @@ static const struct rdma_events events = {
 
 /* ------------------------------------------------------------- whole of it --- */
 
-/* The address without its port. */
+/* The address `addr` without its port. */
 static void host_of(const char *addr, char *ret, size_t size)
 {
 	const char *end = strrchr(addr, ':');
@@ -119,7 +119,7 @@ int net_rdma_open(struct net *n, struct error *err)
 	cfg.node = n->self.name;
 	cfg.addr = host;
 	cfg.events = &events;
-	n->cfg.rdma = NULL; /* it is the caller's */
+	n->cfg.rdma = NULL; /* do not keep the caller's pointer */
 	rc = rdma_new(&cfg, &n->rdma, &n->no_rdma);
 	if (rc == -ENOENT || rc == -ENODEV)
 		return 0;
@@ -146,7 +146,7 @@ uint32_t net_rdma_features(const struct net *n)
 
 void net_rdma_up(struct net_link *l)
 {
-	/* Without memory for it the link is as good without. */
+	/* without memory, the link works by TCP alone */
 	if (l->net->rdma && (l->features & WIRE_FEATURE_RDMA) &&
 	    rdma_link_new(l->net->rdma, l->peer.name, l, &l->rdma, NULL) < 0)
 		l->rdma = NULL;
@@ -171,7 +171,7 @@ bool net_rdma_send(struct net_link *l, struct net_answer *a)
 
 	if (!l->rdma || a->piece.len < PIECE_MIN)
 		return false;
-	/* A piece that must wait for the rate waits in the queue of a connection. */
+	/* if the rate limit makes the piece wait, let it wait in a connection's queue */
 	if (up->rate &&
 	    bucket_look(up, a->piece.len, clock_now_ns()) < a->piece.len)
 		return false;

@@ -23,7 +23,8 @@
 
 #define NOTSENT_LOWAT (128 << 10)
 
-/* A reader's piece never waits behind more than this in the kernel. */
+/* Limit the unsent bytes in the kernel, so that a reader's piece waits behind no more than
+ * this. */
 static void make_bulk(struct conn *c)
 {
 	int lowat = NOTSENT_LOWAT;
@@ -122,7 +123,7 @@ void shake_begin(struct conn *c)
 
 /* ------------------------------------------------------------ who is there --- */
 
-/* As bootseerd's option has it. */
+/* Value of bootseerd's --p2p-security. */
 static const char *security_text(unsigned int security)
 {
 	static const char *const texts[] = { [NET_MUTUAL_TLS] = "tls",
@@ -132,7 +133,7 @@ static const char *security_text(unsigned int security)
 	return security < ARRAY_SIZE(texts) ? texts[security] : "another";
 }
 
-/* The other side's HELLO has to agree with us and its certificate. */
+/* Check that the peer's HELLO fits this node's settings and the peer's certificate. */
 static int check_hello(struct conn *c, const struct wire_hello *h,
 		       const char *expected, struct error *err)
 {
@@ -168,7 +169,7 @@ static int check_hello(struct conn *c, const struct wire_hello *h,
 	return 0;
 }
 
-/* Somebody who listens everywhere is where he comes from. */
+/* If the peer listens on all addresses (0.0.0.0), use the address it connects from. */
 static void complete_addr(struct conn *c, struct net_node *node)
 {
 	struct sockaddr_storage said, from;
@@ -190,8 +191,8 @@ static void complete_addr(struct conn *c, struct net_node *node)
 }
 
 /*
- * There may be a link to that node already.  Which one is kept must be the same on
- * both sides: that of the lower name.  True: `l` is.
+ * There may be another link `o` to that node. Both sides must keep the same one: the one begun by
+ * the lower name. True: `l` is kept.
  */
 static bool hello_wins(struct net_link *l, struct net_link *o,
 		       struct error *why)
@@ -219,7 +220,7 @@ static bool settle_twins(struct net_link *l)
 		if (o == l || o->state == LINK_CLOSED ||
 		    strcmp(o->peer.name, l->peer.name) != 0)
 			continue;
-		/* Its end may be there and not read yet. */
+		/* the end of `o` may have come and not been read yet */
 		if (o->state == LINK_UP)
 			conn_read(o->control);
 		if (o->state == LINK_CLOSED)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Proof of identity: TLS 1.3 with certificates on both sides, and signatures with a key of
- * that TLS session where bulk is plain.
+ * Identity of nodes: TLS 1.3 with certificates on both sides, and, where bulk is plain, signatures
+ * with a key of that TLS session.
  */
 #include <errno.h>
 #include <openssl/core_names.h>
@@ -25,39 +25,41 @@
 #define KEY_LABEL "EXPORTER-bootseer-p2p-bulk"
 #define KEY_SIZE 32u
 #define KEY_FILE_MAX (64u << 10)
-/* Nodes never ask for them; OpenSSL might, after many bytes. */
+/* Limit of TLS key updates: nodes never request one; OpenSSL might, after many bytes. */
 #define KEY_UPDATES_MAX 64u
 
 struct security {
 	SSL_CTX *ctx;
-	char *ca_file, *cert_file, *key_file; /* of the net */
+	/* Copies of the names in the net's configuration. */
+	char *ca_file, *cert_file, *key_file;
 	struct net_times times;
 };
 
 struct tls {
 	SSL *ssl;
 	uint8_t *stage;
-	size_t at, len; /* of it: [at, len) is to be encrypted */
+	size_t at, len; /* stage[at, len) is to be encrypted */
 	unsigned int key_updates;
 };
 
 /* ------------------------------------------------------------ certificates --- */
 
-/* `wanted` is not to be had of the file that `option` names. */
+/* Error: `wanted` cannot be read from the file given by `option`. */
 static int file_fail(struct error *err, const char *option, const char *file,
 		     const char *wanted)
 {
 	const char *why = ERR_reason_error_string(ERR_peek_last_error());
 
 	ERR_clear_error();
-	/* OpenSSL says "system lib" of a file that it cannot read. */
+	/* OpenSSL only says "system lib" when it cannot read a file */
 	if (access(file, R_OK) != 0)
 		return error_errno(err, errno, "%s '%s'", option, file);
 	return error_set(err, EINVAL, "%s '%s': %s is not in it, as PEM: %s",
 			 option, file, wanted, why ? why : "not usable");
 }
 
-/* No copy of the key's text stays in memory that is given back, as OpenSSL's own would. */
+/* Load the key without leaving a copy of its text in freed memory, as OpenSSL's own function
+ * would. */
 static bool use_key(SSL_CTX *ctx, const char *file)
 {
 	AUTO_BUF text = BUF_SECRET_INIT;
@@ -78,7 +80,7 @@ static bool use_key(SSL_CTX *ctx, const char *file)
 static int tls_load(const struct security *s, SSL_CTX *ctx, struct error *err)
 {
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE);
-	/* Else SSL_read() goes on for as long as what comes is no data. */
+	/* without this, SSL_read() does not return until data comes */
 	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_verify(ctx,
 			   SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
@@ -221,7 +223,7 @@ bool security_equal(const void *a, const void *b, size_t n)
 
 #define OTHER_SECURITY "its --p2p-security is another, or it is no bootseerd"
 
-/* Text of an alert by which the other side's TLS refuses us: numbers of RFC 8446, 6. */
+/* Text for a TLS alert of the peer that refuses this node: numbers of RFC 8446, section 6. */
 static const char *alert_text(int alert, int *ret_rc)
 {
 	static const struct {
@@ -248,7 +250,7 @@ static const char *alert_text(int alert, int *ret_rc)
 	return OTHER_SECURITY;
 }
 
-/* The reason that OpenSSL has for refusing the other side. */
+/* Error code for OpenSSL's reason to refuse the peer. */
 static int tls_error(struct conn *c)
 {
 	int reason = ERR_GET_REASON(ERR_peek_last_error()), rc;
@@ -263,13 +265,12 @@ static int tls_error(struct conn *c)
 		c->why = ERR_reason_error_string(ERR_peek_last_error());
 		return -EPROTO;
 	}
-	/* Bytes that are no TLS at all have many names. */
+	/* for bytes that are not TLS, OpenSSL has many reasons */
 	c->why = OTHER_SECURITY;
 	return -EPROTONOSUPPORT;
 }
 
-/* Why an SSL call did not succeed: 0 the end, -EAGAIN, or -errno with, maybe,
- * c->why. */
+/* Result of a failed SSL call: 0: end of the stream; -EAGAIN; or -errno, and maybe c->why. */
 static int tls_result(struct conn *c, int rc)
 {
 	switch (SSL_get_error(c->tls->ssl, rc)) {
@@ -350,8 +351,8 @@ static int tls_flush(struct conn *c)
 	return 0;
 }
 
-/* Only into the stage: what OpenSSL was given once it must be given again, byte for
- * byte, when the socket did not take it. */
+/* Copy into the stage only: bytes given to OpenSSL must be given again unchanged if the socket
+ * did not take them. */
 static ssize_t tls_send(struct conn *c, const void *head, size_t n_head,
 			const struct net_body *body, size_t n_body)
 {
@@ -443,7 +444,7 @@ int security_wrap(struct conn *c, struct error *err)
 
 struct tls_way {
 	EVP_MAC_CTX *mac;
-	uint64_t seq; /* of the next message */
+	uint64_t seq; /* number of the next message */
 };
 
 struct signer {
@@ -469,8 +470,8 @@ static EVP_MAC_CTX *mac_keyed(EVP_MAC *mac, const uint8_t key[KEY_SIZE])
 
 int signer_new(struct conn *control, struct signer **ret, struct error *err)
 {
-	uint8_t keys[2 * KEY_SIZE]; /* of what the connector sends, then of
-	                               what it gets */
+	/* Keys for the connector's output, then for its input. */
+	uint8_t keys[2 * KEY_SIZE];
 	EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
 	struct signer *s = calloc(1, sizeof(*s));
 	bool connector = control->outgoing;
@@ -534,7 +535,7 @@ bool signer_check(struct signer *s, const void *head, const void *fields,
 	if (tls_sign(&s->in, head, fields, n, right) == 0 &&
 	    security_equal(right, mac, WIRE_MAC_SIZE))
 		return true;
-	/* A stranger's guess must not use up the number of the right one. */
+	/* a forged message must not use up the number of the genuine one */
 	s->in.seq = seq;
 	return false;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How much a connection moves in one turn.  Private to net*.c. */
+/* Bytes that a connection may move before others have their turn. Private to net*.c. */
 #ifndef BOOTSEER_P2P_NET_NET_TURN_H
 #define BOOTSEER_P2P_NET_NET_TURN_H
 
 #include "p2p/net/net_priv.h"
 
-#define NET_BUDGET (1u << 20) /* bytes, of bulk */
-#define NET_SLICE (64u << 10) /* the same of control, or with a rate */
+#define NET_BUDGET (1u << 20) /* bytes of a bulk connection */
+/* Bytes of a control connection, or under a rate limit. */
+#define NET_SLICE (64u << 10)
 
 static inline uint32_t turn_least(uint32_t a, uint32_t b)
 {

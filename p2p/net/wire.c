@@ -202,7 +202,7 @@ int wire_get_hello(const void *body, size_t len, struct wire_hello *ret,
 			err, EPROTONOSUPPORT,
 			"it speaks versions %u to %u of the protocol, we %u",
 			h.version_min, h.version, WIRE_VERSION);
-	/* A newer version may have more to say after the texts. */
+	/* a newer version may append fields after the texts */
 	if (!get_node(&c, &h.node) ||
 	    (h.version == WIRE_VERSION && c.at != c.end))
 		return error_set(err, EINVAL, "HELLO's texts are not right");
@@ -390,8 +390,8 @@ int wire_put_have(struct buf *b, const struct wire_have *m,
 	return 0;
 }
 
-/* `n` ranges of one kind: a piece is named once, or one message could keep whoever
- * hears it busy with each piece of the image thousands of times. */
+/* Read `n` ranges of one kind; they must ascend without overlap. Otherwise one message could
+ * name each piece thousands of times and keep its receiver busy. */
 static int get_ranges(const uint8_t *p, struct swarm_range *ret, size_t n,
 		      struct error *err)
 {
@@ -548,7 +548,7 @@ int wire_get_nack(const void *body, size_t len, struct wire_nack *ret,
 
 /* ---------------------------------------------------------------- members --- */
 
-/* `alias` NULL: of no image. */
+/* `alias` NULL: the members are not of a certain image. */
 static int put_members(struct buf *b, const uint16_t *alias,
 		       const struct net_node *nodes, size_t n)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Messages between nodes as bytes: docs/formats/p2p.md.  No I/O and no state; a
- * message that breaks the format or a limit is refused whole.
+ * Encoding of the messages between nodes: docs/formats/p2p.md. No I/O and no state; a message that
+ * breaks the format or a limit is refused as a whole.
  */
 #ifndef BOOTSEER_P2P_NET_WIRE_H
 #define BOOTSEER_P2P_NET_WIRE_H
@@ -17,12 +17,12 @@
 #define WIRE_DATA_SIZE 16u /* fields of DATA before the piece's bytes */
 #define WIRE_NONCE_SIZE 16u
 
-#define WIRE_CONTROL_MAX (64u << 10) /* bytes of a message but DATA */
+#define WIRE_CONTROL_MAX (64u << 10) /* bytes of a message other than DATA */
 #define WIRE_DATA_MAX (WIRE_DATA_SIZE + BLOCK_USIZE_MAX)
 #define WIRE_CAPABILITY_MAX 1024u
 #define WIRE_RANGES_MAX ((WIRE_CONTROL_MAX - 12u) / 8u)
 #define WIRE_MEMBERS_MAX 64u
-#define WIRE_TEXT_MAX 255u /* of GOAWAY */
+#define WIRE_TEXT_MAX 255u /* bytes of GOAWAY's text */
 
 enum wire_type {
 	WIRE_HELLO = 1,
@@ -51,10 +51,11 @@ enum wire_type {
 #define WIRE_FEATURE_OTHERS 2u /* a WANT may name other pieces */
 #define WIRE_FEATURE_IMAGE_PEX 4u
 
-#define WIRE_OPTIONAL 0x8000u /* who does not know the type skips it */
+/* A receiver that does not know the type skips the message. */
+#define WIRE_OPTIONAL 0x8000u
 
 struct wire_head {
-	uint32_t len; /* bytes that follow, without a MAC */
+	uint32_t len; /* bytes after the head, without a MAC */
 	uint8_t type;
 	uint8_t prio; /* enum source_priority */
 	uint16_t flags;
@@ -74,11 +75,12 @@ int wire_get_head(const uint8_t in[WIRE_HEAD_SIZE], struct wire_head *ret,
  */
 
 struct wire_hello {
-	uint16_t version, version_min; /* newest and oldest it speaks */
-	uint8_t security;              /* enum net_security */
-	uint32_t features;             /* WIRE_FEATURE_X */
-	uint64_t instance;             /* drawn when the node started */
-	/* HELLO_ACK: what the bulk connection is to show; HELLO: random. */
+	/* Newest and oldest version that the sender speaks. */
+	uint16_t version, version_min;
+	uint8_t security;  /* enum net_security */
+	uint32_t features; /* WIRE_FEATURE_X */
+	uint64_t instance; /* drawn when the node started */
+	/* HELLO_ACK: the nonce that the bulk connection must show; HELLO: random. */
 	uint8_t nonce[WIRE_NONCE_SIZE];
 	struct net_node node;
 };
@@ -112,7 +114,7 @@ int wire_get_goaway(const void *body, size_t len, struct wire_goaway *ret,
 		    struct error *err) MUST_CHECK;
 
 struct wire_open {
-	uint16_t alias; /* the sender's number of the image from now on */
+	uint16_t alias; /* number that the sender uses for the image */
 	uint32_t n_pieces;
 	struct digest image;
 	const void *capability; /* borrowed from the body */
@@ -120,7 +122,7 @@ struct wire_open {
 };
 int wire_put_open(struct buf *b, uint32_t req,
 		  const struct wire_open *m) MUST_CHECK;
-/* The same again with a newer capability; who does not know it skips it. */
+/* OPEN again with a newer capability; a node that does not know this message skips it. */
 int wire_put_renew(struct buf *b, const struct wire_open *m) MUST_CHECK;
 /* The body of both messages. */
 int wire_get_open(const void *body, size_t len, struct wire_open *ret,
@@ -128,8 +130,9 @@ int wire_get_open(const void *body, size_t len, struct wire_open *ret,
 
 /* OPEN_ACK and CLOSE. */
 struct wire_verdict {
-	uint16_t alias; /* OPEN_ACK: of the OPEN; CLOSE: the sender's */
-	bool ok;        /* of OPEN_ACK */
+	/* OPEN_ACK: alias of the OPEN; CLOSE: the sender's own. */
+	uint16_t alias;
+	bool ok; /* only in OPEN_ACK */
 	enum swarm_refusal why;
 };
 int wire_put_verdict(struct buf *b, enum wire_type type, uint32_t req,
@@ -139,10 +142,10 @@ int wire_get_verdict(const void *body, size_t len, struct wire_verdict *ret,
 
 struct wire_have {
 	uint16_t alias;
-	uint32_t eta_ms; /* of what is promised */
+	uint32_t eta_ms; /* time until promised pieces are there */
 	size_t n_have, n_lost, n_promised;
 };
-/* `ranges` are first those it has, then lost, then promised; at most
+/* `ranges`: first the pieces it has, then lost ones, then promised ones; at most
  * WIRE_RANGES_MAX in all. */
 int wire_put_have(struct buf *b, const struct wire_have *m,
 		  const struct swarm_range *ranges) MUST_CHECK;
@@ -155,8 +158,10 @@ int wire_get_have(const void *body, size_t len, struct wire_have *ret,
 struct wire_want {
 	uint16_t alias;
 	uint32_t piece;
-	uint32_t len_max;                  /* bytes that the asker takes */
-	uint32_t others[SWARM_OTHERS_MAX]; /* would do as well */
+	/* Largest answer that the requester accepts, in bytes. */
+	uint32_t len_max;
+	/* Pieces accepted instead of `piece`. */
+	uint32_t others[SWARM_OTHERS_MAX];
 	uint16_t n_others;
 };
 int wire_put_want(struct buf *b, uint32_t req, enum source_priority prio,
@@ -175,7 +180,7 @@ int wire_get_data(const uint8_t in[WIRE_DATA_SIZE], uint32_t n,
 		  struct wire_data *ret, struct error *err) MUST_CHECK;
 
 struct wire_nack {
-	bool cancelled; /* it answers a CANCEL */
+	bool cancelled; /* the answer to a CANCEL */
 	enum swarm_refusal why;
 	uint32_t retry_ms;
 };
@@ -184,17 +189,17 @@ int wire_put_nack(struct buf *b, uint32_t req,
 int wire_get_nack(const void *body, size_t len, struct wire_nack *ret,
 		  struct error *err) MUST_CHECK;
 
-/* A message of RDMA; its body is of p2p/rdma/rdma_wire.h. */
+/* An RDMA message; its body is made by p2p/rdma/rdma_wire.h. */
 int wire_put_rdma(struct buf *b, uint8_t type, const void *body,
 		  size_t len) MUST_CHECK;
 
-/* PEX, to and from a node that does not know the next one. */
+/* PEX: members without an image, for nodes that do not know IMAGE_PEX. */
 int wire_put_members(struct buf *b, const struct net_node *nodes,
 		     size_t n) MUST_CHECK;
 int wire_get_members(const void *body, size_t len,
 		     struct net_node ret[WIRE_MEMBERS_MAX], size_t *ret_n,
 		     struct error *err) MUST_CHECK;
-/* IMAGE_PEX: of the image that the sender has this number for. */
+/* IMAGE_PEX: members of the image with this number of the sender. */
 int wire_put_image_members(struct buf *b, uint16_t alias,
 			   const struct net_node *nodes, size_t n) MUST_CHECK;
 int wire_get_image_members(const void *body, size_t len, uint16_t *ret_alias,

@@ -149,7 +149,7 @@ static void on_completions(struct loop_watch *w, unsigned int ready)
 		n++;
 	if (n > 0)
 		r->dev.ops->ack_cq_events(r->dev.cq, n);
-	/* First asked for, then looked at: nothing is missed in between. */
+	/* Request the next notification before polling, so that no completion is missed. */
 	if (n > 0 && !r->is_broken) {
 		if (r->dev.ops->req_notify_cq(r->dev.cq, 0) != 0)
 			break_device(r, "the completion queue is mute");
@@ -194,8 +194,8 @@ static void on_faults(struct loop_watch *w, unsigned int ready)
 
 	rdma_enter(r);
 	while (r->dev.ops->get_async_event(r->dev.context, &e) == 0) {
-		/* Acknowledged first: a queue pair cannot be destroyed with
-		 * events outstanding.  The pointer is only compared. */
+		/* Acknowledge first: a queue pair cannot be destroyed with events outstanding.
+		 * The pointer is only compared. */
 		const struct ibv_qp *qp = e.element.qp;
 
 		r->dev.ops->ack_async_event(&e);

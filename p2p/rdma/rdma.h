@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pieces by RDMA beside a link's TCP, where both ends have a device.
+ * Pieces by RDMA, beside a link's TCP, where both ends have a device.
  *
- * The receiver pulls: the server copies a piece into registered memory and says
- * where (GRANT), the receiver READs it and says so (DONE).  All that is said
- * travels over the link's control connection, which also sets the queue pairs up
- * (docs/formats/p2p.md, RDMA).  At any fault the same piece goes by TCP at once;
- * nothing here can fail a transfer, only make it slower.
+ * The receiver pulls: the server copies a piece into registered memory and sends its place
+ * (GRANT); the receiver READs it and confirms (DONE). These messages travel over the link's
+ * control connection, which also sets the queue pairs up (docs/formats/p2p.md, RDMA). After any
+ * fault the piece goes by TCP at once: a fault makes a transfer slower but never fails it.
  *
- * Each link that uses RDMA has a *lane*: a protection domain with memory of its
- * own, so that the card refuses a peer who reads what another one was granted.
+ * Each link that uses RDMA has a *lane*: a protection domain with memory of its own, so that the
+ * card refuses a peer that reads another peer's piece.
  *
- * Everything is on the thread of one loop.  Why so: docs/decisions/0010-rdma.md.
+ * Everything is on the thread of one loop. Reasons: docs/decisions/0010-rdma.md.
  */
 #ifndef BOOTSEER_P2P_RDMA_RDMA_H
 #define BOOTSEER_P2P_RDMA_RDMA_H
 
 #include "net/loop.h"
 
-#define RDMA_ABOUT_MAX 64u /* bytes that a piece brings along */
+#define RDMA_ABOUT_MAX 64u /* bytes of the sender's description of a piece */
 #define RDMA_BODY_MAX 128u /* bytes of a message's body at most */
-#define RDMA_LINKS_MAX 64u /* with a queue pair at a time */
+#define RDMA_LINKS_MAX 64u /* links with a queue pair at a time */
 
 /* Messages; the numbers are those of docs/formats/p2p.md. */
 enum rdma_type {
@@ -42,27 +41,30 @@ struct rdma_events {
 	/* Put this message on the link's control connection. */
 	void (*tell)(void *user, enum rdma_type type, const void *body,
 		     size_t len);
-	/* A piece came, with what its sender said of it; the bytes are valid
-	 * during the call, and nobody has verified them. */
+	/* A piece came, with the sender's description `about`; the bytes are valid during the
+	 * call and not verified. */
 	void (*arrived)(void *user, const void *about, size_t n_about,
 			const void *data, size_t len);
-	/* The other side has the piece `tag` of rdma_link_send(). */
+	/* The peer has the piece `tag` of rdma_link_send(). */
 	void (*sent)(void *user, uint64_t tag);
-	/* The bytes did not go by RDMA, and will not: send them by TCP. */
+	/* RDMA failed for the piece: send its bytes by TCP. */
 	void (*fall_back)(void *user, uint64_t tag);
 	/* For a log line: the queue pair was given up. May be NULL. */
 	void (*fault)(void *user, const char *why);
 };
 
-/* Times, and what is refused: all of nanoseconds. */
+/* Time limits, in nanoseconds. */
 struct rdma_times {
-	int64_t handshake;    /* OFFER to READY */
-	int64_t lease;        /* a piece granted is not overwritten so long */
-	int64_t stall;        /* no completion of what was begun */
-	int64_t forget;       /* no word of a piece granted */
-	int64_t idle;         /* a lane may be taken from its link after */
-	int64_t retry;        /* after "busy", jittered to twice as long */
-	int64_t ban, ban_max; /* a peer after a fault; doubled each time */
+	int64_t handshake; /* OFFER to READY */
+	/* A granted piece is not overwritten for this long. */
+	int64_t lease;
+	int64_t stall;  /* longest wait for a completion */
+	int64_t forget; /* longest wait for DONE of a granted piece */
+	/* An unused link may lose its lane after this. */
+	int64_t idle;
+	int64_t retry; /* after "busy", jittered to twice as long */
+	/* No RDMA with a peer after a fault; doubled each time. */
+	int64_t ban, ban_max;
 };
 extern const struct rdma_times rdma_times_default;
 
@@ -75,8 +77,8 @@ struct rdma_config {
 	const char *node;              /* its name */
 	uint64_t slab;           /* bytes of memory to register; 0: 256 MiB */
 	uint64_t min_moved;      /* bytes by TCP before RDMA is tried: 64 MiB */
-	uint64_t seed;           /* of what is jittered; 0: random */
-	struct rdma_times times; /* 0: the default of each */
+	uint64_t seed;           /* seed of random delays; 0: random */
+	struct rdma_times times; /* members that are 0 get their default */
 	const struct rdma_events *events;
 };
 
@@ -94,11 +96,10 @@ DEFINE_AUTO(rdma)
 /* A link to `peer` is up; both ends must call this.  `user` is for the events. */
 int rdma_link_new(struct rdma *r, const char *peer, void *user,
 		  struct rdma_link **ret, struct error *err) MUST_CHECK;
-/* The link is down.  Of what was sent nothing more is heard. */
+/* The link is down. No events follow for pieces that were sent. */
 void rdma_link_free(struct rdma_link *l);
 
-/* So many more bytes of pieces moved by TCP, either way; a queue pair is set up
- * when they are enough. */
+/* Count bytes of pieces moved by TCP, in either direction; enough of them set up a queue pair. */
 void rdma_link_moved(struct rdma_link *l, uint64_t bytes);
 /* A message of the other end's tell() came.  -EPROTO: it breaks the format or the order; close
  * the link. */
@@ -116,11 +117,13 @@ bool rdma_link_send(struct rdma_link *l, const void *about, size_t n_about,
 bool rdma_link_is_ready(const struct rdma_link *l);
 
 struct rdma_stats {
-	uint64_t links; /* with a queue pair that works, now */
+	uint64_t links; /* links with a working queue pair now */
 	uint64_t opened_total, failed_total, evicted_total, refused_total;
 	uint64_t sent_bytes_total, received_bytes_total;
-	uint64_t fallbacks_total; /* pieces granted that went by TCP */
-	uint64_t stale_total;     /* pieces of these that were read too late */
+	/* Granted pieces that went by TCP after all. */
+	uint64_t fallbacks_total;
+	/* Granted pieces that were read too late. */
+	uint64_t stale_total;
 };
 void rdma_get_stats(const struct rdma *r, struct rdma_stats *ret);
 /* Device that was opened, for a log line: "mlx5_0 port 1 gid 3 ...". */

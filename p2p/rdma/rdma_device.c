@@ -12,7 +12,7 @@
 #include "p2p/rdma/rdma_device.h"
 
 #define SENDS_WANTED 128u
-#define SENDS_MIN 24u /* the READs of the largest piece, and its stamp */
+#define SENDS_MIN 24u /* READs of the largest piece, and of its stamp */
 #define LANE_MIN (4 * MIB)
 #define LANE_MAX (16 * MIB)
 
@@ -25,7 +25,7 @@ static bool is_v4(const union ibv_gid *gid)
 	return memcmp(gid->raw, mapped, sizeof(mapped)) == 0;
 }
 
-/* How much an entry is wanted; 0: it cannot be used. */
+/* Rank of a GID entry; 0: unusable. */
 static int rank_gid(const struct ibv_gid_entry *e, const union ibv_gid *wanted)
 {
 	if (e->gid_type != IBV_GID_TYPE_ROCE_V2)
@@ -61,7 +61,7 @@ static int choose_gid(const struct rdma_device *d, struct ibv_context *c,
 	return best;
 }
 
-/* How much a port is wanted; 0: not at all. */
+/* Rank of a port; 0: unusable. */
 static int rank_port(const struct rdma_device *d, struct ibv_context *c,
 		     const union ibv_gid *wanted, struct rdma_port *p)
 {
@@ -90,7 +90,7 @@ static uint8_t clip_reads(int n)
 	return (uint8_t)(n > (int)RDMA_READS_MAX ? (int)RDMA_READS_MAX : n);
 }
 
-/* Keep `c`'s best port when it is better than what `d` has. */
+/* Take over the best port of device `c` if it is better than that of `d`. */
 static void gid_consider(struct rdma_device *d, struct ibv_context *c,
 			 const char *name, const union ibv_gid *wanted,
 			 int *best)
@@ -166,7 +166,7 @@ static int gid_choose(struct rdma_device *d, const char *name, const char *addr,
 
 /* ------------------------------------------------------------ its memory --- */
 
-/* How many lanes of what size, within what was asked for and the device has. */
+/* Choose number and size of lanes within the configured memory and the device's limits. */
 static int lanes_plan(struct rdma_device *d, uint64_t slab, struct error *err)
 {
 	struct ibv_device_attr attr;
@@ -190,7 +190,7 @@ static int lanes_plan(struct rdma_device *d, uint64_t slab, struct error *err)
 	d->sends = SENDS_WANTED;
 	if (attr.max_qp_wr > 0 && (unsigned int)attr.max_qp_wr < d->sends)
 		d->sends = (unsigned int)attr.max_qp_wr;
-	/* After a fault each work request completes, all at once. */
+	/* after a fault all work requests complete at once and must fit the queue */
 	while (most > 1 && (int64_t)d->sends * most > attr.max_cqe)
 		most--;
 	if (most < 1 || d->sends < SENDS_MIN)
@@ -213,10 +213,11 @@ static int map_slab(struct rdma_device *d, struct error *err)
 		return error_set(err, ENOMEM, "%zu MiB for RDMA: %s",
 				 d->slab_len / (size_t)MIB, strerror(errno));
 	d->slab = p;
-	/* A child's copy-on-write would part us from what the card writes. */
+	/* without this, copy-on-write after a fork would separate this memory from the pages
+	 * that the card writes */
 	if (madvise(p, d->slab_len, MADV_DONTFORK) < 0)
 		return error_errno(err, errno, "keep RDMA's memory from forks");
-	(void)madvise(p, d->slab_len, MADV_HUGEPAGE); /* where it can */
+	(void)madvise(p, d->slab_len, MADV_HUGEPAGE); /* optional */
 	return 0;
 }
 
@@ -355,7 +356,7 @@ struct rdma_lane *rdma_lane_take(struct rdma_device *d)
 			continue;
 		lane->taken = true;
 		lane->serve.used = lane->pull.used = 0;
-		/* Bytes that another peer was served are not this one's to read. */
+		/* clear the memory: the peer must not read what another peer was sent */
 		memset(lane->serve.mem, 0, d->half);
 		return lane;
 	}
@@ -406,7 +407,7 @@ int rdma_qp_new(struct rdma_device *d, struct rdma_lane *lane,
 		.send_cq = d->cq,
 		.recv_cq = d->cq,
 		.cap = { .max_send_wr = d->sends,
-			 .max_recv_wr = 1, /* 0 is refused by some */
+			 .max_recv_wr = 1, /* some devices refuse 0 */
 			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 		.qp_type = IBV_QPT_RC,

@@ -5,13 +5,12 @@
 
 #include "p2p/rdma/rdma_wire.h"
 
-#define RDMA_READS_MAX 16u /* outstanding at a queue pair */
+#define RDMA_READS_MAX 16u /* outstanding READs of a queue pair */
 #define RDMA_STAMP_SIZE 8u
-#define RDMA_RUNS 64u /* parts of half a lane */
+#define RDMA_RUNS 64u /* parts that half a lane is divided into */
 
 /*
- * Half a lane: memory given out in runs of 1/64, so that many small pieces or a
- * few large ones are under way.
+ * Half of a lane: memory given out in parts of 1/64, for many small pieces or a few large ones.
  */
 struct rdma_half {
 	char *mem;
@@ -19,7 +18,7 @@ struct rdma_half {
 	uint64_t used; /* a bit for each part */
 };
 
-/* Memory and queue pair of one link: nobody else's queue pair is in its protection domain. */
+/* Memory and protection domain of one link's queue pair, shared with no other link. */
 struct rdma_lane {
 	struct ibv_pd *pd;
 	struct rdma_half serve; /* read by the peer */
@@ -54,29 +53,30 @@ struct rdma_device {
 	struct rdma_lane lanes[RDMA_LINKS_MAX];
 };
 
-/* Zeroed before; on failure undone. `d->ops` is set. */
+/* `d` must be zeroed, with `d->ops` set; undone on failure. */
 int rdma_device_open(struct rdma_device *d, const char *name, const char *addr,
 		     uint64_t slab, struct error *err) MUST_CHECK;
-/* No queue pair is left. */
+/* Call when no queue pair is left. */
 void rdma_device_close(struct rdma_device *d);
 
 /* A lane with clean memory, or NULL. */
 struct rdma_lane *rdma_lane_take(struct rdma_device *d);
 void rdma_lane_give(struct rdma_lane *lane);
 
-/* Room for `len` bytes and a stamp: its bits, or 0. */
+/* Find room for `len` bytes and a stamp; returns a bit for each part, or 0. */
 uint64_t rdma_half_take(const struct rdma_device *d, struct rdma_half *h,
 			uint32_t len);
 void rdma_half_give(struct rdma_half *h, uint64_t bits);
 char *rdma_half_at(const struct rdma_device *d, const struct rdma_half *h,
 		   uint64_t bits);
-/* Where the stamp of `len` bytes lies after their beginning. */
+/* Offset of the stamp after `len` bytes. */
 static inline size_t rdma_stamp_at(uint32_t len)
 {
 	return ((size_t)len + 7) & ~(size_t)7;
 }
 
-/* A queue pair in state INIT; then ready to serve, then also to READ. */
+/* rdma_qp_new(): a queue pair in state INIT; rdma_qp_connect(): make it ready to serve and
+ * READ. */
 int rdma_qp_new(struct rdma_device *d, struct rdma_lane *lane,
 		struct ibv_qp **ret, struct error *err) MUST_CHECK;
 int rdma_qp_connect(struct rdma_device *d, struct ibv_qp *qp, uint32_t psn,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A link by RDMA: when it gets a queue pair, how the two ends agree on it, when it loses
- * it again; and the pieces that are served and read over it.
+ * An RDMA link: when it gets a queue pair, how both ends agree on it, when it loses it; and the
+ * pieces that are served and read over it.
  *
- * Behind the bytes of each piece lies a stamp of 8 bytes, different each time.
- * The reader reads it last, by a work request of its own.  A server that takes
- * memory back destroys the stamp first, so that one who read too late knows, and
- * no peer is held for a liar who only was too quick.
+ * Each piece is followed by a stamp of 8 bytes, different each time. The reader reads it last, by
+ * a work request of its own. A server that takes memory back first destroys the stamp, so a reader
+ * that was too late notices, and does not blame the server for wrong bytes.
  */
 #include <errno.h>
 #include <string.h>
@@ -33,7 +32,7 @@ static struct rdma_ban *find_ban(struct rdma *r, const char *peer)
 	return NULL;
 }
 
-/* A place for `peer`, a free one or that of the ban which ends first. */
+/* Entry for a ban of `peer`: a free one, or the ban that ends first. */
 static struct rdma_ban *new_ban(struct rdma *r, const char *peer)
 {
 	struct rdma_ban *b = &r->bans[0];
@@ -50,8 +49,7 @@ static struct rdma_ban *new_ban(struct rdma *r, const char *peer)
 	return b;
 }
 
-/* Leave the peer alone for half of a length to the whole of it, and that twice as
- * long as the last time. */
+/* Use no RDMA with the peer for half to all of the ban's length, which doubles each time. */
 static void link_ban(struct rdma_link *l, int64_t now)
 {
 	struct rdma *r = l->r;
@@ -61,7 +59,8 @@ static void link_ban(struct rdma_link *l, int64_t now)
 
 	if (!b)
 		b = new_ban(r, l->peer);
-	else if (now < b->until + t->ban_max) /* else it is long ago */
+	else if (now < b->until + t->ban_max) /* otherwise the last ban was
+	                                       * long ago */
 		length =
 			b->length * 2 < t->ban_max ? b->length * 2 : t->ban_max;
 	l->retry_at = now + rdma_jitter(r, length / 2);
@@ -80,7 +79,7 @@ static int64_t banned_until(struct rdma_link *l)
 
 /* ------------------------------------------------------------------- an end --- */
 
-/* Release the queue pair; what was served falls back. */
+/* Release the queue pair; served pieces fall back to TCP. */
 static void rdma_link_reset(struct rdma_link *l)
 {
 	if (l->qp)
@@ -137,7 +136,7 @@ static bool may_shake(const struct rdma *r)
 	return n < RDMA_HANDSHAKES_MAX;
 }
 
-/* A lane, if need be that of the link which has been of no use for longest. */
+/* Get a lane, if necessary from the link that has not used its own for longest. */
 static struct rdma_lane *get_lane(struct rdma *r, int64_t now)
 {
 	struct rdma_lane *lane = rdma_lane_take(&r->dev);
@@ -155,12 +154,12 @@ static struct rdma_lane *get_lane(struct rdma *r, int64_t now)
 	if (!idle)
 		return NULL;
 	r->stats.evicted_total++;
-	idle->moved = 0; /* to be earned again */
+	idle->moved = 0; /* the link must again move enough bytes first */
 	close_link(idle, RDMA_CLOSE_IDLE);
 	return rdma_lane_take(&r->dev);
 }
 
-/* Lane and queue pair: 0, or -EBUSY while there is no lane. */
+/* Get lane and queue pair: 0, or -EBUSY without a lane. */
 static int get_end(struct rdma_link *l, int64_t now, struct error *err)
 {
 	struct rdma *r = l->r;
@@ -226,7 +225,7 @@ void rdma_link_try(struct rdma_link *l, int64_t now)
 		retry_later(l, now, r->cfg.times.retry);
 		return;
 	}
-	/* Ours and the peer's attempts never have the same number. */
+	/* attempts of the two ends have even and odd numbers */
 	l->epoch = ++l->epochs << 1 | l->is_first;
 	if (rc < 0) {
 		rdma_link_fail(l, err.msg);
@@ -245,7 +244,7 @@ static void link_up(struct rdma_link *l)
 	l->r->stats.opened_total++;
 }
 
-/* Why an offer is not taken now, and when to come back; false: it is. */
+/* Must this offer be refused? With the reason and the retry time. */
 static bool must_refuse(struct rdma_link *l, const struct rdma_msg *m,
 			int64_t now, enum rdma_close *why, int64_t *retry_ns)
 {
@@ -260,7 +259,7 @@ static bool must_refuse(struct rdma_link *l, const struct rdma_msg *m,
 		*retry_ns = banned_until(l) - now;
 		return true;
 	}
-	/* Bytes under way make the two ends' counts differ. */
+	/* bytes in flight make the ends' counts differ, so half is enough */
 	return l->moved < r->cfg.min_moved / 2 || !may_shake(r);
 }
 
@@ -317,8 +316,8 @@ static void hear_close(struct rdma_link *l, const struct rdma_msg *m)
 	int64_t now = clock_now_ns(), ns = m->close.retry_ms * MS;
 	enum rdma_close why = m->close.why;
 
-	/* Offering and taking it back again and again is no way out of a ban:
-	 * those two answer an offer. */
+	/* BUSY and UNFIT are answers to an offer only; otherwise a peer could avoid its ban by
+	 * offering and closing */
 	if (l->state != RDMA_OFFERED &&
 	    (why == RDMA_CLOSE_BUSY || why == RDMA_CLOSE_UNFIT))
 		why = RDMA_CLOSE_FAILED;
@@ -422,7 +421,7 @@ void rdma_link_moved(struct rdma_link *l, uint64_t bytes)
 	l->moved += bytes;
 	if (was_enough || l->moved < r->cfg.min_moved)
 		return;
-	/* The end that is not first offers a little later, so that both seldom offer at once. */
+	/* the other end offers a little later, so that both rarely offer at once */
 	if (!l->is_first)
 		l->retry_at =
 			clock_now_ns() + rdma_jitter(r, 2 * r->cfg.times.retry);
@@ -483,13 +482,13 @@ static void put_stamp(struct rdma_link *l, uint64_t bits, uint32_t len,
 {
 	char *at = rdma_half_at(&l->r->dev, &l->lane->serve, bits);
 
-	/* Before whatever is written there next, and after what was. */
+	/* order the stamp after earlier writes and before later ones */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	put_le64(at + rdma_stamp_at(len), stamp);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* Memory of the piece whose lease ended first; false: of none. */
+/* Take back the memory of the piece whose lease ended first; false: there is none. */
 static bool take_back(struct rdma_link *l, int64_t now)
 {
 	struct rdma_served *oldest = NULL;
@@ -637,7 +636,7 @@ static unsigned int count_reads(uint32_t len)
 	return (len + read_size(len) - 1) / read_size(len) + 1;
 }
 
-/* The number that comes back with a completion: see RDMA_WR_LANE. */
+/* Number that returns with a completion: see RDMA_WR_LANE. */
 static uint64_t wr_id(const struct rdma_link *l, unsigned int pull,
 		      unsigned int covers, bool last)
 {
@@ -693,7 +692,7 @@ static void end_pull(struct rdma_link *l, struct rdma_pull *p)
 	l->n_pulls--;
 }
 
-/* Begin what waits, in its order, as far as there is room. */
+/* Begin waiting reads in order, while there is memory for them. */
 static void begin_waiting(struct rdma_link *l)
 {
 	struct rdma *r = l->r;
@@ -751,7 +750,7 @@ static void hear_grant(struct rdma_link *l, const struct rdma_grant *g)
 	begin_waiting(l);
 }
 
-/* All of a piece is here. */
+/* A piece has been read completely. */
 static void transfer_finish(struct rdma_link *l, struct rdma_pull *p)
 {
 	struct rdma *r = l->r;
@@ -762,7 +761,7 @@ static void transfer_finish(struct rdma_link *l, struct rdma_pull *p)
 	end_pull(l, p);
 	if (get_le64(mem + rdma_stamp_at(len)) == done.grant.stamp) {
 		r->stats.received_bytes_total += len;
-		/* First, so that the server goes on meanwhile. */
+		/* tell the server first, so that it can go on */
 		tell_done(l, done.grant.id, RDMA_DONE_OK);
 		if (!l->is_dead && l->serial == serial)
 			r->cfg.events->arrived(l->user, done.grant.about,
@@ -799,7 +798,7 @@ void rdma_transfer_complete(struct rdma_link *l, const struct ibv_wc *wc)
 int rdma_transfer_hear(struct rdma_link *l, const struct rdma_msg *m,
 		       struct error *err)
 {
-	/* The piece is of a queue pair that is gone: both ends know what that means. */
+	/* the message is for an earlier queue pair, so ignore it */
 	if (l->state == RDMA_NONE || m->epoch != l->epoch)
 		return 0;
 	if (l->state != RDMA_UP)
@@ -835,7 +834,7 @@ void rdma_transfer_reset(struct rdma_link *l)
 	memset(l->served, 0, sizeof(l->served));
 	memset(l->pulls, 0, sizeof(l->pulls));
 	l->n_served = l->n_pulls = l->first_wait = l->n_waits = 0;
-	/* Last: the user may do whatever it likes with the link. */
+	/* comes last: the user may even free the link */
 	for (unsigned int i = 0; i < n && !l->is_dead; i++) {
 		l->r->stats.fallbacks_total++;
 		l->r->cfg.events->fall_back(l->user, lost[i].tag);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Structures that the files of rdma share; rdma.h is the interface. */
+/* Structures shared by the files of rdma; rdma.h is the interface. */
 #ifndef BOOTSEER_P2P_RDMA_RDMA_PRIV_H
 #define BOOTSEER_P2P_RDMA_RDMA_PRIV_H
 
@@ -12,26 +12,27 @@
 
 enum rdma_state {
 	RDMA_NONE,     /* no queue pair */
-	RDMA_OFFERED,  /* ours is in INIT, the peer is asked */
-	RDMA_ACCEPTED, /* ours may serve, the peer's perhaps not yet */
+	RDMA_OFFERED,  /* this end is in INIT, an offer was sent */
+	RDMA_ACCEPTED, /* this end may serve, the peer maybe not yet */
 	RDMA_UP,
 };
 
-/* A piece that we serve. */
+/* A piece that this node serves. */
 struct rdma_served {
 	bool used;
 	uint32_t id;
 	uint32_t len;
 	uint64_t tag;
-	uint64_t bits; /* its places in memory; 0: they were taken back */
+	uint64_t bits; /* its parts of the lane's memory; 0: taken back */
 	int64_t since;
 };
 
-/* A piece that we read, or wait to. */
+/* A piece that this node reads or waits to read. */
 struct rdma_pull {
 	bool used;
 	struct rdma_grant grant;
-	uint64_t bits; /* its places in memory; 0: it waits for some */
+	/* Its parts of the lane's memory; 0: it waits for memory. */
+	uint64_t bits;
 	int64_t since;
 };
 
@@ -40,20 +41,20 @@ struct rdma_link {
 	struct rdma_link *next;
 	void *user;
 	char *peer;
-	bool is_first; /* our name is the lower one */
+	bool is_first; /* this node's name is the lower one */
 	bool is_dead;  /* freed by its user */
 
 	enum rdma_state state;
-	uint32_t epochs; /* attempts of ours */
-	uint32_t epoch;  /* the attempt, ours or the peer's */
-	uint32_t serial; /* of the queue pair, in completions */
+	uint32_t epochs; /* attempts that this node made */
+	uint32_t epoch;  /* number of the present attempt, by either end */
+	uint32_t serial; /* number of the queue pair, in completions */
 	uint32_t psn;
-	struct rdma_lane *lane; /* with `qp`, unless RDMA_NONE */
+	struct rdma_lane *lane; /* NULL if RDMA_NONE, like `qp` */
 	struct ibv_qp *qp;
 	uint64_t moved;
 	int64_t retry_at;
-	int64_t deadline; /* of the handshake */
-	int64_t used;     /* when the queue pair was last of use */
+	int64_t deadline; /* end of the handshake's time */
+	int64_t used;     /* when the queue pair was last used */
 
 	struct rdma_served served[RDMA_QUEUE];
 	unsigned int n_served;
@@ -67,7 +68,7 @@ struct rdma_link {
 	int64_t progress;   /* when a READ last completed, or the first began */
 };
 
-/* A peer that RDMA is not tried with. */
+/* A peer with which RDMA is not tried for a time. */
 struct rdma_ban {
 	char *peer;
 	int64_t until, length;
@@ -81,9 +82,9 @@ struct rdma {
 	struct loop_watch completions, faults;
 	struct loop_timer timer;
 	struct loop_timer again; /* more completions than one turn takes */
-	int64_t timer_at;        /* when it fires; 0: it does not */
+	int64_t timer_at;        /* when the timer fires; 0: not running */
 	bool is_broken;          /* the device is gone for good */
-	unsigned int busy;       /* depth of calls that tell events */
+	unsigned int busy;       /* nested calls that may call events */
 	uint32_t serials;
 	struct rdma_link *links;
 	struct rdma_link *by_lane[RDMA_LINKS_MAX];
@@ -94,30 +95,30 @@ struct rdma {
 
 /* ---- rdma_base.c ---- */
 
-/* Around all that tells events: links freed meanwhile go at the last leave. */
+/* Call around code that calls events: links freed in between are released at the last leave. */
 void rdma_enter(struct rdma *r);
 void rdma_leave(struct rdma *r);
 uint64_t rdma_random(struct rdma *r);
-/* `ns` to twice as long. */
+/* A random time from `ns` to twice that. */
 int64_t rdma_jitter(struct rdma *r, int64_t ns);
-/* Have deadlines looked at in `ns`, or before. */
+/* Check deadlines in `ns` at the latest. */
 void rdma_wake(struct rdma *r, int64_t ns);
 void rdma_tell(struct rdma_link *l, const struct rdma_msg *m);
 
 /* ---- rdma_link.c ---- */
 
 void rdma_link_try(struct rdma_link *l, int64_t now);
-/* A fault: the peer is told, and left alone for a while. */
+/* Close the queue pair after a fault, tell the peer, and use no RDMA with it for a while. */
 void rdma_link_fail(struct rdma_link *l, const char *why);
-/* An OFFER in a version that is not ours, or one that cannot be. */
+/* Refuse an OFFER of another version, or an invalid one. */
 void rdma_link_refuse(struct rdma_link *l, uint32_t epoch, enum rdma_close why,
 		      int64_t retry_ns);
 
-/* Take back what a queue pair that is gone was used for. */
+/* Release the pieces of a queue pair that is gone. */
 void rdma_transfer_reset(struct rdma_link *l);
 int rdma_transfer_hear(struct rdma_link *l, const struct rdma_msg *m,
 		       struct error *err) MUST_CHECK;
-/* Whether a deadline has passed: why, or NULL. */
+/* Has a deadline passed? Returns why, or NULL. */
 const char *rdma_transfer_overdue(const struct rdma_link *l, int64_t now);
 void rdma_transfer_complete(struct rdma_link *l, const struct ibv_wc *wc);
 /* Completions name their link by lane and serial number. */

@@ -7,8 +7,8 @@
 
 /* Each body begins with version u8, a small number u8, 0 u16, epoch u32. */
 #define HEAD 8u
-#define END_SIZE (HEAD + 32u)   /* and the device's name */
-#define GRANT_SIZE (HEAD + 32u) /* and what it is about */
+#define END_SIZE (HEAD + 32u)   /* plus the device's name */
+#define GRANT_SIZE (HEAD + 32u) /* plus `about` */
 
 static uint8_t is_small(const struct rdma_msg *m)
 {

@@ -13,7 +13,7 @@
 #define RDMA_WIRE_VERSION 1u
 #define RDMA_DEVICE_MAX 63u /* bytes of a device's name */
 
-/* How the bits travel: ends must agree. */
+/* Kind of network; both ends must have the same. */
 enum rdma_fabric {
 	RDMA_INFINIBAND = 1,
 	RDMA_ROCE2 = 2,
@@ -25,7 +25,7 @@ struct rdma_end {
 	uint32_t qpn, psn; /* 24 bits */
 	uint16_t lid;      /* InfiniBand */
 	uint8_t mtu;       /* enum ibv_mtu */
-	uint8_t rd_atomic; /* READs it serves at a time, 1.. */
+	uint8_t rd_atomic; /* READs that it serves at a time, from 1 */
 	enum rdma_fabric fabric;
 	char device[RDMA_DEVICE_MAX + 1]; /* for log lines */
 };
@@ -43,20 +43,20 @@ struct rdma_grant {
 
 enum rdma_done {
 	RDMA_DONE_OK,
-	RDMA_DONE_BUSY,  /* no memory for it: not read */
-	RDMA_DONE_STALE, /* read too late: another piece lies there */
+	RDMA_DONE_BUSY,  /* not read: no memory */
+	RDMA_DONE_STALE, /* read too late: the memory has another piece */
 };
 
 enum rdma_close {
 	RDMA_CLOSE_FAILED, /* a fault */
-	RDMA_CLOSE_BUSY,   /* too many at once: later */
+	RDMA_CLOSE_BUSY,   /* too many handshakes or links: retry later */
 	RDMA_CLOSE_IDLE,   /* another link needs the memory */
-	RDMA_CLOSE_UNFIT,  /* ends that cannot work together */
+	RDMA_CLOSE_UNFIT,  /* the two ends do not fit together */
 };
 
 struct rdma_msg {
 	enum rdma_type type;
-	uint32_t epoch; /* the attempt it belongs to */
+	uint32_t epoch; /* number of the attempt that it belongs to */
 	union {
 		struct rdma_end end;
 		struct rdma_grant grant;
@@ -71,10 +71,9 @@ struct rdma_msg {
 	};
 };
 
-/* The bytes written. */
+/* Returns the number of bytes written. */
 size_t rdma_wire_put(uint8_t out[RDMA_BODY_MAX], const struct rdma_msg *m);
-/* -EPROTONOSUPPORT: of another version, of which only `type` and `epoch` are
- * set; -EINVAL. */
+/* -EPROTONOSUPPORT: another version, so only `type` and `epoch` are set; -EINVAL. */
 int rdma_wire_get(unsigned int type, const void *body, size_t len,
 		  struct rdma_msg *ret, struct error *err) MUST_CHECK;
 

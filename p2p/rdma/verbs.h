@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The verbs as a table of functions: libibverbs is opened at run time, so that
- * the same program runs where it is not, and a mock takes its place in tests.
- * Each member is the function of libibverbs with the same name.
+ * The RDMA verbs as a table of functions: libibverbs is loaded at run time, so the program also
+ * runs without it, and tests use a mock. Each member is the libibverbs function of the same name.
  */
 #ifndef BOOTSEER_P2P_RDMA_VERBS_H
 #define BOOTSEER_P2P_RDMA_VERBS_H
@@ -61,7 +60,7 @@ struct verbs_ops {
 			 struct ibv_send_wr **bad);
 };
 
-/* The library's, for as long as the table is not freed. */
+/* The loaded library; its table is valid until verbs_free(). */
 struct verbs;
 
 /* -ENOENT: there is no libibverbs, or it lacks a function. */

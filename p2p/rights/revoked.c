@@ -15,7 +15,8 @@ struct revoked {
 	struct digest slots[];
 };
 
-static const struct digest none; /* a slot that is free; "every image" */
+/* A free slot; also stands for "every image". */
+static const struct digest none;
 
 int revoked_new(size_t n, struct revoked **ret, struct error *err)
 {
@@ -57,7 +58,7 @@ static int key_of(const struct digest *image, const char *node,
 	return digest_of(text, DIGEST_SIZE + len, ret);
 }
 
-/* Where `key` is, or would be. */
+/* Slot where `key` is, or would be inserted. */
 static size_t slot_of(const struct revoked *r, const struct digest *key)
 {
 	size_t at = get_le64(key->b) & (r->n_slots - 1);
@@ -97,7 +98,7 @@ static bool revoked_has_key(const struct revoked *r, const struct digest *image,
 {
 	struct digest key;
 
-	/* Without memory for the sum it is believed to be there. */
+	/* without memory for the hash, assume it is revoked */
 	return key_of(image, node, &key) < 0 ||
 	       digest_equal(&r->slots[slot_of(r, &key)], &key);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The tracker's calls.  Images are in tracker_images.c, members in tracker_members.c,
- * leases in the files that tracker_book.h names, who gives way in tracker_room.c.
+ * The tracker's calls. tracker_images.c has the images, tracker_members.c the members, the files
+ * that tracker_book.h names the leases, tracker_room.c the choice of what to drop.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "p2p/tracker/tracker_priv.h"
 
 const struct tracker_config tracker_config_default = {
-	.images_max = 8192, /* 4096, each with its metadata */
+	.images_max = 8192, /* 4096 images, each with its metadata */
 	.members_max = 400000,
 	.memory_max = 256 * MIB,
 	.member_ttl_ns = 10 * NS_PER_S,
@@ -66,9 +66,9 @@ int tracker_new(const struct tracker_config *cfg, struct tracker **ret,
 		return error_nomem(err);
 	t->cfg = *cfg;
 	t->random = cfg->seed;
-	/* Numbers of JSON are exact up to 2^53. */
+	/* keep it below 2^53: JSON numbers are exact up to there */
 	t->epoch = tracker_random(t) >> 12 | 1;
-	/* Not of cfg->seed, which can be told from the epoch. */
+	/* not derived from cfg->seed, which the epoch reveals */
 	rc = hash_seed_new(&t->seed, err);
 	if (rc < 0)
 		return rc;
@@ -103,8 +103,7 @@ void tracker_free(struct tracker *t)
 
 /* ---------------------------------------------------------------------- calls --- */
 
-/* Check a text that goes into logs and answers: no control characters, no
- * blanks. */
+/* Check a text that goes into logs and answers: no control characters, no blanks. */
 static int text_check(const char *what, const char *s, size_t max, bool empty,
 		      struct error *err)
 {
@@ -169,7 +168,7 @@ static int call_check(const struct tracker_call *c, struct error *err)
 	return rc;
 }
 
-/* A member that leaves; the image goes with the last one. */
+/* Remove a member, and its image if it was the last one. */
 static void member_leave(struct tracker *t, struct swarm_member *m)
 {
 	struct tracker_image *i = m->image;
@@ -197,7 +196,7 @@ void tracker_sweep(struct tracker *t, int64_t now)
 		leases_expire(t, i, now);
 }
 
-/* The caller's record; a new one where there is none. */
+/* Get the caller's record, creating it if needed. */
 static int member_get(struct tracker *t, const struct tracker_call *c,
 		      struct swarm_member **ret, struct error *err)
 {
@@ -208,7 +207,7 @@ static int member_get(struct tracker *t, const struct tracker_call *c,
 		*ret = m;
 		return 0;
 	}
-	/* Making room may drop the very image. */
+	/* making room may drop this image */
 	while (t->n_members >= t->cfg.members_max)
 		member_leave(t, &t->members[t->by_age.first]);
 	i = tracker_image_find(t, &c->image, c->n_pieces);
@@ -232,8 +231,8 @@ static int member_get(struct tracker *t, const struct tracker_call *c,
 	return 0;
 }
 
-/* Is it of an opening that another one came after?  Which of two runs was before the
- * other is not known; but who leaves is not the one that is here. */
+/* Is the call older than the member's last one? The order of two runs is not known, but a call
+ * to leave is not from the present run. */
 static bool is_past(const struct swarm_member *m, const struct tracker_call *c)
 {
 	if (!c->run || !m->run)
@@ -281,7 +280,8 @@ int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 	if (rc == 0 && is_past(m, c)) {
 		leases_expire(t, m->image, now);
 		leases_report(t, m, c, now);
-		ret->is_full = true; /* nobody is there to read it */
+		ret->is_full = true; /* the caller leaves, so nothing is
+		                      * leased */
 		ret->swarm = m->image->n_who;
 		return 0;
 	}

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The tracker's knowledge, soft and in memory: which nodes take part in which
- * image, and which pieces they read from the origin. Pure: bootseer-registry
- * runs it behind HTTP, a node runs it itself for an image when no tracker can
- * be reached, the simulator runs it too.
+ * The tracker's state, in memory only: which nodes take part in which image, and which pieces they
+ * read from the origin. Pure: bootseer-registry runs it behind HTTP, a node runs it itself for an
+ * image when no tracker can be reached, and the simulator runs it too.
  *
  * One thread at a time.
  */
@@ -27,13 +26,14 @@
 
 /* Limits of tracker_new() in brackets. */
 struct tracker_config {
-	uint64_t seed; /* of what is drawn by lot, and of the epoch */
-	/* Swarms: an image is two, with its metadata [1, 2^20]; the longest silent one
-	 * leaves. */
+	uint64_t seed; /* seed of random choices and of the epoch */
+	/* Swarms, [1, 2^20]: an image counts twice, with its metadata. When full, the one
+	 * silent for longest is dropped. */
 	size_t images_max;
-	size_t members_max;    /* of all images [1, 2^24]; likewise */
+	/* Members of all images, [1, 2^24]; likewise. */
+	size_t members_max;
 	uint64_t memory_max;   /* bytes of the books over pieces and leases */
-	int64_t member_ttl_ns; /* silent for so long: gone */
+	int64_t member_ttl_ns; /* a member silent for this long is removed */
 	int64_t lease_min_ns, lease_max_ns; /* time of a lease */
 	/* How long a piece that a member read is not leased again, for bulk and for demand, since
 	 * that member has it for others.  A member that read without a lease is believed for
@@ -45,7 +45,7 @@ struct tracker_config {
 	 * [TRACKER_PIECE_BYTES_MAX, 2^40]; less when it fails.  What is leased
 	 * to a node beyond what it reads in a second does not count. */
 	uint64_t flying_max;
-	int64_t interval_ns; /* between two announcements of a node */
+	int64_t interval_ns; /* time between two calls of a node */
 };
 extern const struct tracker_config tracker_config_default;
 
@@ -58,14 +58,14 @@ DEFINE_AUTO(tracker)
 /* A node's call about an image. */
 struct tracker_call {
 	struct digest image;
-	const char *node, *addr;          /* its name, where peers reach it */
+	const char *node, *addr;          /* name and address of the node */
 	const char *rack, *zone, *region; /* "" unknown */
-	uint32_t n_pieces, have;          /* of the image; that it has */
-	bool leaving;                     /* it takes no part any more */
-	/* A number that the node drew at its start, and the count of the times
-	 * that it opened the image since: calls may overtake each other, and a
-	 * call from an opening before says nothing about this one. 0: not
-	 * told. */
+	/* Pieces of the image; pieces that the node has. */
+	uint32_t n_pieces, have;
+	bool leaving; /* the node leaves the image */
+	/* `run`: random number of the node's present run; `opening`: how often it opened the
+	 * image in this run. Calls may overtake each other; a call of an earlier opening is
+	 * ignored. 0: not given. */
 	uint64_t run, opening;
 	bool wants_members;
 	/* Pieces that the node wants to read from the origin, most wanted
@@ -73,8 +73,8 @@ struct tracker_call {
 	const uint32_t *want;
 	const uint32_t *want_bytes; /* stored bytes of each */
 	size_t n_want, n_demand;
-	/* Leases that ended, maybe after they ran out: read, or not (or not wanted any
-	 * more). */
+	/* Leases that ended, maybe after their time: pieces read; pieces not read or not wanted
+	 * any more. */
 	const uint32_t *done, *failed;
 	size_t n_done, n_failed;
 	int64_t origin_wait_ns; /* the origin said 429 or 503: Retry-After */
@@ -89,36 +89,37 @@ struct tracker_member {
 };
 
 struct tracker_answer {
-	uint64_t epoch; /* of this tracker: a new one knows nothing of before */
-	/* Others: first those who read what is not granted, then about half
-	 * of the same rack, 30 % of the zone, and at least 20 % and 8 drawn
-	 * from all the rest. */
+	/* Random number of this tracker; a restarted tracker has lost its state. */
+	uint64_t epoch;
+	/* Other members: first those that read pieces that are not granted, then about half
+	 * from the same rack, 30 % from the zone, and at least 20 % and 8 drawn from all
+	 * others. */
 	struct tracker_member members[TRACKER_MEMBERS_MAX];
 	size_t n_members;
 	/* A subset of `want`; neighbouring pieces beside each other. */
 	uint32_t granted[TRACKER_PIECES_MAX];
 	size_t n_granted;
-	int64_t ttl_ns;   /* of the leases: what ends later is nobody's */
-	int64_t retry_ns; /* for those not granted */
-	/* The origin, or this node, has enough to do: what is not granted was
-	 * not all looked at.  Else each of it is on its way to somebody. */
+	/* Duration of the leases; after it, a piece may be leased again. */
+	int64_t ttl_ns;
+	int64_t retry_ns; /* when to ask again for pieces not granted */
+	/* The origin or this node has enough to do, so not all pieces were considered.
+	 * Otherwise each piece not granted is being read by a member. */
 	bool is_full;
 	int64_t interval_ns;
 	uint32_t swarm; /* members in all */
-	/* Where another node is that calls with this one's name; "": there is
-	 * none. */
+	/* Address of another node that calls with this node's name; "": none. */
 	char namesake[TRACKER_ADDR_MAX + 1];
 };
 
 /*
- * `now` never goes back.  Those who say of an image that it has another number of
- * pieces are apart from each other, as with another image.  -EINVAL: what it says
- * cannot be; -ENOSPC: a limit.  `ret` is large: the caller keeps it off the stack.
+ * Handle a node's call. `now` must not go back. Members that name different numbers of pieces for
+ * an image are kept apart, like members of different images. -EINVAL: an impossible value;
+ * -ENOSPC: a limit. `ret` is large: keep it off the stack.
  */
 int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 		 struct tracker_answer *ret, struct error *err) MUST_CHECK;
 
-/* Forget who is silent and what ran out. */
+/* Remove silent members and expired leases. */
 void tracker_sweep(struct tracker *t, int64_t now);
 
 struct tracker_stats {
@@ -133,26 +134,26 @@ struct tracker_image_info {
 	uint32_t n_pieces;
 	uint32_t members, complete; /* complete: has all pieces */
 	uint32_t leases,
-		done; /* pieces leased; read by one who is still there */
-	/* Bytes that the origin is busy with; how many these may be now.  Of what a
-	 * member is leased as much as it reads in a second. */
+		done; /* pieces leased; pieces read by present members */
+	/* Bytes that the origin is busy with, and the limit of these bytes. A member's leases
+	 * count up to what it reads in a second. */
 	uint64_t flying, window;
 };
-/* Calls for each image, the last one called about first; for one of which members
- * say different numbers of pieces once for each. */
+/* Call `each` for each image, latest call first; an image whose members name different numbers
+ * of pieces comes once for each number. */
 void tracker_each_image(const struct tracker *t,
 			void (*each)(void *arg,
 				     const struct tracker_image_info *i),
 			void *arg);
-/* False: nobody takes part in it.  This and the next are of those who say the number
- * of pieces that most do. */
+/* False: no node takes part. If members name different numbers of pieces, this function and the
+ * next are about the most frequent one. */
 bool tracker_get_image(const struct tracker *t, const struct digest *image,
 		       struct tracker_image_info *ret);
 
 struct tracker_member_info {
 	struct tracker_member member;
 	uint32_t leases;
-	uint64_t flying; /* bytes of its leases */
+	uint64_t flying; /* bytes leased to the member */
 	int64_t seen;    /* `now` of its last call */
 };
 void tracker_each_member(const struct tracker *t, const struct digest *image,
@@ -161,9 +162,8 @@ void tracker_each_member(const struct tracker *t, const struct digest *image,
 			 void *arg);
 
 /*
- * Which of several trackers (or nodes) is responsible for an image: order of
- * preference by rendezvous hashing (Thaler and Ravishankar, 1998) over names.
- * Fills `ret` with indices of `names`.
+ * Order of trackers (or nodes) responsible for an image, by rendezvous hashing (Thaler and
+ * Ravishankar, 1998) over their names. Fills `ret` with indices of `names`.
  */
 int rendezvous(const struct digest *image, const char *const *names, size_t n,
 	       size_t *ret, struct error *err) MUST_CHECK;

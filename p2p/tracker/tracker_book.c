@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The book of an image: which pieces are leased to whom until when, and who read
- * them.  Whether one may be leased is in tracker_leases.c.
+ * The book of an image: leases with holder and end, and the members that read pieces.
+ * tracker_leases.c decides whether a piece may be leased.
  */
 
 #include "p2p/tracker/tracker_book.h"
 
-/* A member has leases for so long ahead, as QUEUE_NS of tracker_window.c. */
+/* A member gets leases for about this time ahead; compare QUEUE_NS of tracker_window.c. */
 #define SOON_NS (1000 * MS)
 
 struct tracker_piece *book_piece(const struct tracker_image *i, uint32_t piece)
@@ -17,7 +17,7 @@ struct tracker_piece *book_piece(const struct tracker_image *i, uint32_t piece)
 	return page ? &page[piece % PAGE_PIECES] : NULL;
 }
 
-/* Leases of one call end together, so from the back it is a short way. */
+/* Leases of one call end together, so searching from the back is short. */
 void book_sort(struct book *b, uint32_t at)
 {
 	struct lease *l = &b->leases[at];
@@ -57,8 +57,8 @@ uint64_t member_reads_soon(const struct swarm_member *m)
 	return (uint64_t)((double)MIB * SOON_NS / (double)m->ns_per_mib);
 }
 
-/* The rest waits at the member: if that were counted, the origin would idle while a
- * slow one has its leases. */
+/* Count only what the member reads soon: the rest waits at the member, and counting it would
+ * idle the origin while a slow member holds leases. */
 uint64_t member_keeps_busy(const struct swarm_member *m, uint64_t leased)
 {
 	uint64_t soon = member_reads_soon(m);
@@ -135,7 +135,7 @@ int64_t piece_believed(const struct tracker *t, const struct tracker_piece *p,
 	int64_t age = (int64_t)((uint32_t)(now / MS) - p->done_ms) * MS;
 	bool is_short = demand || p->is_claim || reader->late;
 
-	/* A claim costs nothing to make, so no reader waits for one. */
+	/* a claim costs nothing, so no reader waits because of one */
 	if (demand && p->is_claim)
 		return 0;
 	return (is_short ? t->cfg.demand_done_ns : t->cfg.done_ns) - age;

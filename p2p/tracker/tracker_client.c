@@ -14,19 +14,19 @@
 
 #define MS INT64_C(1000000)
 #define DEADLINE_NS (2000 * MS)
-/* A tracker that swallows packets leaves time for the next one. */
+/* Connect timeout: when a tracker does not respond, time is left for the next one. */
 #define CONNECT_MS 500u
 #define BACKOFF_FIRST (250 * MS)
 #define BACKOFF_MAX (4000 * MS)
-#define LOST_FAILURES 2u /* one may be an accident */
+#define LOST_FAILURES 2u /* a single failure may be an accident */
 #define TOKEN_MAX 8192u
 
 struct answer_place {
 	char *url;             /* without a slash at its end */
-	bool is_private;       /* it may be told secrets */
-	unsigned int failures; /* one after the other */
+	bool is_private;       /* secrets may be sent to it */
+	unsigned int failures; /* failed calls in a row */
 	enum tracker_state state;
-	long status; /* of HTTP, with which it refuses */
+	long status; /* HTTP status of its refusal */
 	char why[ERROR_MSG_MAX];
 	int64_t down_until;
 };
@@ -36,7 +36,8 @@ struct tracker_client {
 	char *token_file;
 	int64_t deadline_ns;
 	size_t n;
-	pthread_mutex_t lock; /* of what changes of places, and the counts */
+	/* Protects the changing members of places, and the counts. */
+	pthread_mutex_t lock;
 	struct answer_place places[TRACKER_URLS_MAX];
 	uint64_t calls, failures;
 	void (*changed)(void *arg, const char *url, enum tracker_state state,
@@ -44,7 +45,7 @@ struct tracker_client {
 	void *arg;
 };
 
-/* Options of bootseerd that mend a failed call. */
+/* Advice for failed calls: options of bootseerd. */
 static const struct http_cures cures = {
 	.plain = "give its URL as http:// (--service, --p2p-tracker)",
 	.tls = "give its URL as https:// (--service, --p2p-tracker)",
@@ -96,8 +97,9 @@ int tracker_client_new(const struct tracker_client_config *cfg,
 		.cert_file = cfg->cert_file,
 		.key_file = cfg->key_file,
 		.allow_plain = true, /* as the URLs say */
-		.stays = true,       /* what a call carries is theirs alone: */
-		.is_direct = true, /* also no proxy, to whom http:// is clear */
+		.stays = true,       /* follow no redirect: calls carry
+		                      * secrets; */
+		.is_direct = true, /* use no proxy, which could read http:// */
 		.connect_timeout_ms = CONNECT_MS,
 		.stall_timeout_ms = 2 * CONNECT_MS,
 	};
@@ -183,17 +185,17 @@ static bool is_down(struct tracker_client *c, size_t i)
 	return c->places[i].down_until > clock_now_ns();
 }
 
-/* How a call to one of them ended. */
+/* How a call to a tracker ended. */
 enum outcome {
 	OUTCOME_DONE,
-	OUTCOME_SILENT,   /* no answer, or that it cannot now */
-	OUTCOME_REFUSED,  /* whatever is asked of it: the token */
-	OUTCOME_STRANGER, /* what answered is no tracker */
-	OUTCOME_DOUBT,    /* so, or what was asked cannot be */
-	OUTCOME_OWN,      /* the answer is about what was asked alone */
+	OUTCOME_SILENT,   /* no answer, or "not now" */
+	OUTCOME_REFUSED,  /* refuses this node: its token */
+	OUTCOME_STRANGER, /* the server is not a tracker */
+	OUTCOME_DOUBT,    /* not a tracker, or an invalid call */
+	OUTCOME_OWN,      /* the answer concerns this call only */
 };
 
-/* The state that follows. */
+/* The tracker's state after this outcome. */
 static enum tracker_state next_state(const struct answer_place *p,
 				     enum outcome o)
 {
@@ -217,7 +219,7 @@ static enum tracker_state next_state(const struct answer_place *p,
 	}
 }
 
-/* Leave the tracker alone for a while, longer each time. */
+/* Do not call the tracker for a while, longer each time. */
 static void back_off(struct answer_place *p)
 {
 	int64_t wait = BACKOFF_FIRST;
@@ -228,7 +230,7 @@ static void back_off(struct answer_place *p)
 	p->down_until = clock_now_ns() + wait;
 }
 
-/* Is that worth a word? */
+/* Is the new state to be reported? */
 static bool is_news(const struct answer_place *p, enum tracker_state state,
 		    long status)
 {
@@ -239,7 +241,7 @@ static bool is_news(const struct answer_place *p, enum tracker_state state,
 	return p->state != state;
 }
 
-/* `status` and `why`: when it did not do it. */
+/* Record the outcome of a call. `status` and `why`: of a failed call. */
 static void answer_remember(struct tracker_client *c, size_t i, enum outcome o,
 			    bool is_probe, long status, const char *why)
 {
@@ -289,7 +291,7 @@ static int trackers_order(const struct tracker_client *c,
 
 /* ------------------------------------------------------------------ requests --- */
 
-/* Read each time, since whoever rotates it tells nobody. */
+/* Read the token file at each call, because it may be replaced at any time. */
 static int get_token(const struct tracker_client *c, struct buf *header,
 		     struct error *err)
 {
@@ -318,12 +320,13 @@ static int get_token(const struct tracker_client *c, struct buf *header,
 	"it is no tracker: --p2p-tracker wants the scheme, host and port of a " \
 	"bootseer-registry"
 
-/* Meaning of a status as the answer to a call, and to other requests. */
+/* Meaning of an HTTP status as the answer to a call, and to other requests. */
 static const struct verdict {
 	long status; /* 0: any other */
-	int code;    /* ECONNREFUSED: another one may do better */
+	int code;    /* ECONNREFUSED: another tracker may answer */
 	enum outcome call, rest;
-	const char *cure; /* of a call, or of both; "": the answer says it */
+	/* Advice for a call, or for both; "": the answer has it. */
+	const char *cure;
 	bool is_cure_of_all;
 } verdicts[] = {
 	{ 200, 0, OUTCOME_DONE, OUTCOME_OWN, "", false },
@@ -375,7 +378,7 @@ static int answer_judge(const struct http_response *r,
 	if (r->body.len > 0)
 		tracker_reason_from_json(r->body.data, r->body.len, reason,
 					 sizeof(reason));
-	/* A tracker says why. */
+	/* a tracker gives a reason; without one, it is something else */
 	if (a->is_call && *ret == OUTCOME_DOUBT && !*reason)
 		cure = NO_TRACKER;
 	return error_set(err, *ret == OUTCOME_SILENT ? ECONNREFUSED : v->code,
@@ -409,7 +412,7 @@ static int send_to(struct tracker_client *c, size_t i,
 	if (rc == -ECANCELED)
 		return error_set(err, ECANCELED, "cancelled");
 	rc = rc < 0 ? -ECONNREFUSED : answer_judge(r, a, &o, &why);
-	/* The body of a good answer to a call is still to be read. */
+	/* an answer to a call with 200 is judged after reading its body */
 	if (o != OUTCOME_DONE)
 		answer_remember(c, i, o, a->is_probe, r->status, why.msg);
 	if (rc < 0 && err) {
@@ -419,14 +422,14 @@ static int send_to(struct tracker_client *c, size_t i,
 	return rc;
 }
 
-/* May another one do what this one did not? */
+/* May another tracker answer what this one did not? */
 static bool goes_on(const struct tracker_ask *a, int rc)
 {
 	return rc == -ECONNREFUSED || rc == -EBUSY ||
 	       (a->is_call && rc == -EACCES);
 }
 
-/* Without its token this node takes part nowhere, whatever they would say. */
+/* Add the token; without a readable token no tracker is asked. */
 static int add_token(struct tracker_client *c, struct buf *header,
 		     struct error *err)
 {
@@ -493,8 +496,7 @@ int tracker_ask(struct tracker_client *c, const struct digest *image,
 		}
 		if (is_down(c, at[i]))
 			continue;
-		/* A tracker that never answers leaves half of the time to the
-		 * others. */
+		/* Leave half of the time to the remaining trackers. */
 		a->deadline_ns = end;
 		if (i + 1 < c->n)
 			a->deadline_ns -= (end - clock_now_ns()) / 2;
@@ -508,7 +510,7 @@ int tracker_ask(struct tracker_client *c, const struct digest *image,
 			break;
 		is_busy = is_busy || rc == -EBUSY;
 	}
-	/* A busy tracker is there, even if the next one is not. */
+	/* a busy tracker counts as present, even if the next does not answer */
 	if (rc == -ECONNREFUSED && is_busy)
 		rc = error_wrap(err, -EBUSY, "others have no room");
 	return rc;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A node's side of the trackers: calls over HTTP, which block their thread.
+ * A node's calls to the trackers over HTTP; they block their thread.
  *
- * Of several trackers the one responsible for an image is asked, by rendezvous
- * hashing over their URLs; the next one when it does not answer.  Who did not answer
- * is left alone for a while, longer each time.
+ * Rendezvous hashing over the trackers' URLs says which one is responsible for an image; the next
+ * is asked when it does not answer. A tracker that did not answer is not called for a while,
+ * longer each time.
  */
 #ifndef BOOTSEER_P2P_TRACKER_TRACKER_CLIENT_H
 #define BOOTSEER_P2P_TRACKER_TRACKER_CLIENT_H
@@ -18,35 +18,33 @@
 
 /* Results of the last calls to a tracker. */
 enum tracker_state {
-	TRACKER_NEW,     /* none was made yet */
-	TRACKER_GOOD,    /* it does what it is asked */
-	TRACKER_LOST,    /* it did not answer twice on end, or the first time */
-	TRACKER_REFUSES, /* it answers, and lets this node take no part; or
-			  * what answers there is no tracker */
+	TRACKER_NEW,     /* no call was made yet */
+	TRACKER_GOOD,    /* it answers this node's calls */
+	TRACKER_LOST,    /* its first call, or two in a row, had no answer */
+	TRACKER_REFUSES, /* it refuses this node, or is not a tracker */
 };
 
 struct tracker_client_config {
 	char *const *urls; /* of bootseer-registry, NULL-terminated; copied */
-	const char *token_file; /* read at each call; NULL: none is needed */
+	const char *token_file; /* file, read at each call; NULL: no token */
 	const char *ca_file;    /* PEM; NULL: the system's */
 	/* The node's own certificate and key, PEM, for trackers that ask for
 	 * it; NULL: none. */
 	const char *cert_file, *key_file;
-	/* Also tell those that tracker_is_private() denies the token, and a
-	 * registry's credentials; else -EINVAL, -EACCES. */
+	/* Send the token and a registry's credentials even to trackers that
+	 * tracker_is_private() rejects; without it: -EINVAL, -EACCES. */
 	bool plain_http;
-	int64_t deadline_ns; /* of a call over all trackers; 0: 2 s */
-	/* Called when a tracker becomes TRACKER_LOST, or TRACKER_REFUSES, or
-	 * for another reason than before; or TRACKER_GOOD again, `why` "". Any
-	 * thread; may be NULL. */
+	int64_t deadline_ns; /* time for a call, over all trackers; 0: 2 s */
+	/* Called when a tracker becomes TRACKER_LOST or TRACKER_REFUSES, also for a new reason,
+	 * and when it is TRACKER_GOOD again (`why` ""). Any thread; may be NULL. */
 	void (*changed)(void *arg, const char *url, enum tracker_state state,
 			const char *why);
 	void *arg;
 };
 
-/* By its name: 127.0.0.0/8, [::1], localhost. */
+/* Is it this machine by its name: 127.0.0.0/8, [::1], localhost? */
 bool tracker_is_here(const char *url);
-/* May it be told secrets: is it https://, or on this machine? */
+/* May secrets be sent there: is it https://, or on this machine? */
 bool tracker_is_private(const char *url);
 
 /* Any thread. */
@@ -72,10 +70,9 @@ int tracker_client_call(struct tracker_client *c,
 			struct tracker_answer *ret,
 			struct error *err) MUST_CHECK;
 
-/* Does tracker `i` of tracker_client_places() do what `node` asks?  By a call that
- * changes nothing there, whether or not it is left alone now, and after which it is not
- * left alone for longer.  `pace` (NULL: none) ends it early.  Errors as above;
- * -ECANCELED: nothing is known. */
+/* Check whether tracker `i` of tracker_client_places() accepts calls of `node`, by a call that
+ * changes nothing, even if the tracker is not called at present. A failure does not lengthen
+ * that pause. `pace` (NULL: none) ends it early. Errors as above; -ECANCELED: nothing is known. */
 int tracker_client_probe(struct tracker_client *c, size_t i, const char *node,
 			 struct pace *pace, struct error *err) MUST_CHECK;
 
@@ -85,10 +82,10 @@ struct tracker_capability {
 	int64_t not_after; /* seconds since 1970 */
 };
 
-/* The right of `node` to an image of "HOST/REPOSITORY", for who shows the registry
- * `authorization` (NULL: nothing).  Errors as above; -EACCES also when the
- * registry says no; -EBUSY: the service cannot tell now, so when the registry does
- * not answer it; -EOPNOTSUPP: the service signs none. */
+/* Get the capability of `node` for an image of "HOST/REPOSITORY", showing the registry
+ * `authorization` (NULL: none). Errors as above; -EACCES also when the registry refuses;
+ * -EBUSY: the service cannot decide now, as when the registry does not answer; -EOPNOTSUPP: the
+ * service signs none. */
 int tracker_client_capability(struct tracker_client *c,
 			      const struct digest *image, const char *repo,
 			      const char *node, const char *authorization,
@@ -96,16 +93,18 @@ int tracker_client_capability(struct tracker_client *c,
 			      struct error *err) MUST_CHECK;
 
 #define TRACKER_ETAG_MAX 80u
-/* Get the list of revocations; `*ret` NULL: the same as when it came with this
- * `etag` ("": it never did), which is replaced. Errors as above. */
+/* Get the list of revocations; `*ret` NULL: unchanged since the answer with this `etag` ("":
+ * there was none); `etag` is replaced. Errors as above. */
 int tracker_client_revoked(struct tracker_client *c,
 			   char etag[TRACKER_ETAG_MAX], struct revoked **ret,
 			   struct error *err) MUST_CHECK;
 
 struct tracker_client_stats {
-	uint64_t calls_total, failures_total; /* failures: of one tracker */
-	unsigned int trackers, down;          /* down: left alone now */
-	unsigned int good, lost, refusing;    /* of each state */
+	/* Failures: calls that one tracker did not answer. */
+	uint64_t calls_total, failures_total;
+	/* Down: not called at present. */
+	unsigned int trackers, down;
+	unsigned int good, lost, refusing; /* trackers in each state */
 };
 void tracker_client_get_stats(struct tracker_client *c,
 			      struct tracker_client_stats *ret);
@@ -113,9 +112,9 @@ void tracker_client_get_stats(struct tracker_client *c,
 struct tracker_place {
 	const char *url; /* borrowed from the client */
 	enum tracker_state state;
-	char why[ERROR_MSG_MAX]; /* not where it is good */
+	char why[ERROR_MSG_MAX]; /* reason of the state; unset if good */
 };
-/* Returns how many there are. */
+/* Returns the number of trackers. */
 size_t tracker_client_places(struct tracker_client *c,
 			     struct tracker_place ret[TRACKER_URLS_MAX]);
 

@@ -7,7 +7,7 @@
 #include "p2p/tracker/tracker_client_priv.h"
 #include "p2p/tracker/tracker_json.h"
 
-/* A call's body, and where it goes. */
+/* Write a call's body and its path. */
 static int write_call(const struct tracker_call *call, struct buf *body,
 		      struct buf *path, struct error *err)
 {
@@ -113,7 +113,7 @@ int tracker_client_capability(struct tracker_client *c,
 	return rc;
 }
 
-/* Keep the tag, if it can be sent back as it is. */
+/* Keep the ETag if it can be sent back as it is. */
 static void keep_etag(const struct http_response *r,
 		      char etag[TRACKER_ETAG_MAX])
 {
@@ -132,7 +132,8 @@ int tracker_client_revoked(struct tracker_client *c,
 			   char etag[TRACKER_ETAG_MAX], struct revoked **ret,
 			   struct error *err)
 {
-	static const struct digest any; /* every replica has them */
+	/* Any image will do: every tracker has the keys. */
+	static const struct digest any;
 	AUTO_FINI(http_response) r = HTTP_RESPONSE_INIT;
 	char condition[TRACKER_ETAG_MAX + 32];
 	struct tracker_ask a = { .method = "GET",

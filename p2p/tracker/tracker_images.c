@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The images that the tracker knows, and memory for their books.  Which image gives way to
- * another is in tracker_room.c.
+ * The tracker's images, and memory for their books. tracker_room.c chooses the image that is
+ * dropped when there is no room.
  */
 #include <errno.h>
 
@@ -9,9 +9,9 @@
 #include "common/clock.h"
 #include "p2p/tracker/tracker_book.h"
 
-#define LEASES_MAX 65536u /* of an image */
+#define LEASES_MAX 65536u /* leases of an image, at most */
 #define WINDOW_FIRST (2 * MIB)
-/* Before anything was measured: 4 MiB a second. */
+/* assumed until measured: 4 MiB a second */
 #define NS_PER_MIB_FIRST (NS_PER_S / 4)
 
 static struct tracker_image **
@@ -20,8 +20,8 @@ image_bucket(const struct tracker *t, const struct digest *d, uint32_t n_pieces)
 	return &t->images[image_hash(t, d, n_pieces) & (t->n_buckets_i - 1)];
 }
 
-/* Members that claim another number of pieces for an image are kept apart from the others,
- * whom they so cannot disturb. */
+/* Members that name another number of pieces for an image get an entry of their own, so that
+ * they cannot disturb the others. */
 struct tracker_image *tracker_image_find(const struct tracker *t,
 					 const struct digest *d,
 					 uint32_t n_pieces)
@@ -33,8 +33,8 @@ struct tracker_image *tracker_image_find(const struct tracker *t,
 	return i;
 }
 
-/* The entry with most members, where an image has several by numbers of pieces.  They are
- * apart in the table, so all are looked at: only lists ask for it. */
+/* The image's entry with most members, if it has several for different numbers of pieces.
+ * Searches the whole table, because lists alone need it. */
 const struct tracker_image *tracker_image_main(const struct tracker *t,
 					       const struct digest *d)
 {
@@ -70,7 +70,7 @@ static void image_link_newest(struct tracker *t, struct tracker_image *i)
 	t->newest = i;
 }
 
-/* Images are kept by the age of their last call. */
+/* The image was called about: move it to the newest end. */
 void tracker_image_touch(struct tracker *t, struct tracker_image *i)
 {
 	image_unlink_age(t, i);
@@ -117,8 +117,7 @@ void image_drop(struct tracker *t, struct tracker_image *i)
 	t->n_images--;
 }
 
-/* Take `n` bytes into account for the image's book; others may be dropped.
- * -ENOSPC. */
+/* Reserve `n` bytes for the image's book, dropping other images' books if needed. -ENOSPC. */
 static int tracker_reserve(struct tracker *t, uint64_t n,
 			   struct tracker_image *i, struct error *err)
 {
@@ -159,7 +158,7 @@ static uint32_t n_pages(const struct tracker_image *i)
 	return (i->n_pieces + PAGE_PIECES - 1) / PAGE_PIECES;
 }
 
-/* Bytes that were reserved and not allocated. */
+/* Give back bytes that were reserved and not allocated. */
 static void give_back(struct tracker *t, struct tracker_image *i,
 		      uint64_t bytes)
 {
@@ -185,7 +184,7 @@ static int add_pages_table(struct tracker *t, struct tracker_image *i,
 	return 0;
 }
 
-/* The last one has what is left. */
+/* Pieces of page `at`; the last page has fewer. */
 static uint32_t page_pieces(const struct tracker_image *i, uint32_t at)
 {
 	uint32_t left = i->n_pieces - at * PAGE_PIECES;
@@ -209,7 +208,7 @@ static int add_page(struct tracker *t, struct tracker_image *i, uint32_t at,
 	return 0;
 }
 
-/* The pages of these pieces that are not there, each once.  Returns how many. */
+/* Find the pages of these pieces that are not allocated, each once. Returns their number. */
 static size_t missing_pages(const struct tracker_image *i,
 			    const uint32_t *pieces, size_t n,
 			    uint32_t ret[TRACKER_PIECES_MAX])

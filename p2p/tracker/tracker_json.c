@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Written by hand, since a tracker answers a thousand times a second; read with
- * jansson, since what is read is a stranger's.
+ * JSON of calls and answers. Written by hand for speed, since a tracker answers a thousand calls a
+ * second; parsed with jansson, since the input is not trusted.
  */
 #include "p2p/tracker/tracker_json.h"
 
@@ -20,7 +20,7 @@
 
 /* -------------------------------------------------------------------- writing --- */
 
-/* Texts are written one after the other; the first failure stays. */
+/* Appends texts to a buffer; remembers the first failure. */
 struct writer {
 	struct buf *b;
 	int rc;
@@ -38,7 +38,7 @@ static void put_number(struct writer *w, const char *key, uint64_t v)
 		w->rc = buf_printf(w->b, "\"%s\":%" PRIu64 ",", key, v);
 }
 
-/* The names that a tracker takes have no control characters. */
+/* Write a string without escapes: a tracker accepts no names with control characters. */
 static void put_string(struct writer *w, const char *key, const char *value)
 {
 	put_text(w, "\"");
@@ -59,7 +59,7 @@ static void put_string(struct writer *w, const char *key, const char *value)
 	put_text(w, "\",");
 }
 
-/* In the place of the last comma. */
+/* Write `text` in place of the last comma. */
 static void put_end(struct writer *w, const char *text)
 {
 	if (w->rc == 0 && w->b->data[w->b->len - 1] == ',')
@@ -241,7 +241,7 @@ static size_t get_list(struct json_reader *r, const char *key, uint32_t *ret,
 	return n;
 }
 
-/* The caller's to release; NULL: `err` says why. */
+/* The caller releases the result; NULL: `err` says why. */
 static json_t *json_load_text(const char *text, size_t len, size_t max,
 			      struct error *err)
 {
@@ -355,7 +355,7 @@ int tracker_answer_from_json(const char *text, size_t len,
 /* -------------------------------------------------------------- capabilities --- */
 
 #define CAPABILITY_ANSWER_MAX 4096u
-#define KEYS_ANSWER_MAX (4u << 20) /* with what was revoked */
+#define KEYS_ANSWER_MAX (4u << 20) /* with the list of revocations */
 
 void tracker_reason_from_json(const char *text, size_t len, char *ret,
 			      size_t size)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A call to a tracker and its answer as JSON, for both sides; pure.  The fields are
- * described in docs/formats/registry-api.md; what is not known is passed over.
+ * A call to a tracker and its answer as JSON, for both sides; pure. docs/formats/registry-api.md
+ * describes the fields; unknown fields are skipped.
  */
 #ifndef BOOTSEER_P2P_TRACKER_TRACKER_JSON_H
 #define BOOTSEER_P2P_TRACKER_TRACKER_JSON_H
@@ -13,7 +13,7 @@
 #define TRACKER_CALL_JSON_MAX (32u << 10)
 #define TRACKER_ANSWER_JSON_MAX (128u << 10)
 
-/* Everything but the image, which is in the URL. */
+/* Write all of a call but the image, which is in the URL. */
 int tracker_call_to_json(const struct tracker_call *c, struct buf *ret,
 			 struct error *err) MUST_CHECK;
 
@@ -38,18 +38,18 @@ int tracker_answer_from_json(const char *text, size_t len,
 			     struct tracker_answer *ret,
 			     struct error *err) MUST_CHECK;
 
-/* The text of an error, without control characters; "" when it is none. */
+/* Reason in an error answer, without control characters; "" if there is none. */
 void tracker_reason_from_json(const char *text, size_t len, char *ret,
 			      size_t size);
 
-/* A request for a capability, and what comes back: its bytes, not empty, within
- * the limit of `ret`. */
+/* Write a request for a capability; parse the answer: its bytes, not empty, within the limit of
+ * `ret`. */
 int capability_wish_to_json(const struct digest *image, const char *repo,
 			    const char *node, const char *authorization,
 			    struct buf *ret, struct error *err) MUST_CHECK;
 int capability_from_json(const char *text, size_t len, struct buf *ret,
 			 int64_t *ret_not_after, struct error *err) MUST_CHECK;
-/* Parse the revocations that came with the keys. */
+/* Parse the revocations in the answer that has the keys. */
 int revoked_from_json(const char *text, size_t len, struct revoked **ret,
 		      struct error *err) MUST_CHECK;
 

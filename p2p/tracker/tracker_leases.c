@@ -2,21 +2,22 @@
 /*
  * Decides which member may read which piece from the origin.
  *
- * A piece is leased to few at a time, and not at all while a member that read
- * it is there, from which it spreads; a reader waits for others no longer than
- * demand_done_ns. How many bytes are leased at once is learnt in
- * tracker_window.c. How long a lease is follows from what holders needed.
+ * A piece is leased to few members at a time, and not at all while a member that read it is
+ * present, from which it spreads; a reader waits for other members for demand_done_ns at most.
+ * tracker_window.c learns how many bytes may be leased at once. The duration of a lease follows
+ * from the time that its holder needed before.
  */
 #include <string.h>
 
 #include "p2p/tracker/tracker_book.h"
 
 #define LATE_MIN (500 * MS)
-/* A few members that begin to ask meanwhile find room, and no member holds much that all
- * want. */
+/* Shares are at most 1/READERS_LEAST of the window, so that new members find room, and no
+ * member holds many pieces that all want. */
 #define READERS_LEAST 4u
-#define DEMAND_SHARE_MIN MIB /* of one node, for what readers wait for */
-/* A member that let so many leases run out holds so few at once, also for
+/* Bytes a node may lease at least for waiting readers. */
+#define DEMAND_SHARE_MIN MIB
+/* A member that let LATE_MANY leases run out may hold only LATE_LEASES at once, even for
  * readers. */
 #define LATE_MANY 4u
 #define LATE_LEASES 8u
@@ -25,15 +26,15 @@
 #define RETRY_MAX (30000 * MS)
 #define READERS_NAMED 8u
 #define ROOM_TIMES_MAX 4u
-/* Whether others are late is looked at of so many. */
+/* Number of other members that are checked for being late. */
 #define OTHERS_MAX 16u
-#define TTL_TIMES 3 /* a lease is as long as it should take, so many times */
+#define TTL_TIMES 3 /* a lease lasts this many times its expected time */
 
 struct wanted {
-	uint32_t piece, at; /* at: in the call */
+	uint32_t piece, at; /* at: index in the call */
 };
 
-/* The leases given in a call. */
+/* State while the leases of one call are given. */
 struct giving {
 	struct tracker *t;
 	struct swarm_member *m;
@@ -41,17 +42,20 @@ struct giving {
 	struct tracker_answer *ret;
 	int64_t now;
 	uint64_t share; /* bytes this member may have leased */
-	uint32_t given[TRACKER_PIECES_MAX]; /* leases */
+	uint32_t given[TRACKER_PIECES_MAX]; /* indices of the leases given */
 	size_t n_given;
-	bool beside_late; /* what is late at others, too */
-	int64_t held_ttl; /* of leases that it has already */
-	int64_t retry;    /* of the first piece that is refused; -1: none is */
+	/* Give pieces that are late at other members, too. */
+	bool beside_late;
+	/* Shortest rest of leases that the member has already. */
+	int64_t held_ttl;
+	/* Retry time of the first refused piece; -1: none refused. */
+	int64_t retry;
 };
 
 enum lease_verdict {
 	GIVEN, /* or held already */
-	TAKEN, /* by somebody, or to be had from one who read it */
-	FULL,  /* the origin has enough to do, or this node */
+	TAKEN, /* leased to another member, or read by one */
+	FULL,  /* the origin, or this member, has enough to do */
 };
 
 static int by_piece(const void *a, const void *b)
@@ -69,7 +73,7 @@ static void lease_refuse(struct giving *g, int64_t retry)
 		g->retry = retry;
 }
 
-/* How long this holder needs for so much; no longer than is usual, many times. */
+/* Expected time of this holder for so many bytes; at most a multiple of the usual time. */
 static int64_t lease_expected(const struct swarm_member *m, uint64_t bytes)
 {
 	int64_t usual = m->image->ns_per_mib, own = m->ns_per_mib;
@@ -105,8 +109,8 @@ static uint32_t n_askers(const struct tracker_image *i)
 	return i->n_asked > i->n_asked_before ? i->n_asked : i->n_asked_before;
 }
 
-/* Until a quarter of what is leased is read: of whole origin, as far as it is known.
- * Where more ask than usual, later: each call of the many would be for nothing. */
+/* Time until a quarter of the leased bytes should be read by all members. Longer if more
+ * members ask than usual, because most of their calls would be in vain. */
 static int64_t room_in(const struct giving *g)
 {
 	const struct tracker_image *i = g->m->image;
@@ -120,7 +124,7 @@ static int64_t room_in(const struct giving *g)
 	return all / 4 * (times < ROOM_TIMES_MAX ? times : ROOM_TIMES_MAX);
 }
 
-/* Tell who has it: he may be nobody's neighbour yet. */
+/* Name a member that has the piece in the answer; it may not be a neighbour of the caller yet. */
 static void name_reader(struct giving *g, const struct swarm_member *m)
 {
 	if (!g->c->wants_members || m == g->m ||
@@ -132,8 +136,8 @@ static void name_reader(struct giving *g, const struct swarm_member *m)
 	member_describe(m, &g->ret->members[g->ret->n_members++]);
 }
 
-/* When its holder has needed many times as long as is usual: it may be that his link is
- * slow, and a lease is as long as he needs. */
+/* When a lease counts as late: after several times the usual time, not the holder's own,
+ * because the holder's link may be slow. */
 static int64_t late_at(const struct giving *g, const struct lease *l)
 {
 	const struct tracker_image *i = g->m->image;
@@ -156,8 +160,8 @@ static void refuse_until(struct giving *g, int64_t until)
 	lease_refuse(g, clamp_ns(until - g->now, 0, g->t->cfg.interval_ns));
 }
 
-/* When to ask again for what is leased: it may be late then, or is not held any more
- * for who asks, from `free` on. */
+/* When to ask again for a leased piece: when the lease is late, or at `free`, from when it may
+ * be leased to the caller too. */
 static int64_t held_until(const struct giving *g, const struct lease *l,
 			  int64_t free)
 {
@@ -168,7 +172,7 @@ static int64_t held_until(const struct giving *g, const struct lease *l,
 	return late < free ? late : free;
 }
 
-/* Until when the piece may not be leased, as other members read it or have it; 0: it may. */
+/* Until when other members read or have the piece, so that it may not be leased; 0: it may. */
 static int64_t taken_until(struct giving *g, uint32_t piece, bool demand)
 {
 	struct tracker *t = g->t;
@@ -192,8 +196,7 @@ static int64_t taken_until(struct giving *g, uint32_t piece, bool demand)
 		if ((demand || g->beside_late) && is_late(g, l))
 			continue;
 		copies += l->zone == zone;
-		/* Another zone's will do, when nobody waits and it is not
-		 * late. */
+		/* a lease in another zone suffices while no reader waits and it is not late */
 		if (copies >= t->cfg.copies ||
 		    (!demand && l->zone != zone && g->now < half)) {
 			name_reader(g, &t->members[l->slot]);
@@ -210,7 +213,7 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 	struct tracker_piece *p = book_piece(g->m->image, piece);
 	int64_t until, over;
 
-	/* The member had the piece, and asks again: it has lost it. */
+	/* the member had read the piece and asks again, so it has lost it */
 	if (piece_reader(t, p) == g->m)
 		piece_forget(t, g->m->image, p);
 	if (demand && wait_is_over(t, g->m, piece, g->now))
@@ -233,13 +236,12 @@ static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
 	uint64_t max = i->window, share = g->share;
 	uint64_t after = g->m->flying + bytes;
 
-	/* The sizes of pieces are the member's word, so late members are
-	 * bounded by number. */
+	/* sizes of pieces are only claims, so limit late members by number */
 	if (g->m->late >= LATE_MANY && g->m->n_leases >= LATE_LEASES)
 		return false;
 	if (i->flying == 0)
 		return true;
-	/* An eighth is for those that a reader waits for. */
+	/* an eighth is reserved for pieces that a reader waits for */
 	if (!demand)
 		max -= max / 8;
 	i->is_short =
@@ -247,12 +249,13 @@ static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
 		max;
 	if (i->is_short)
 		return false;
-	/* For readers not without bound: what it holds, others wait for. */
+	/* limit leases for readers, too: other members wait for them */
 	if (demand && share < DEMAND_SHARE_MIN)
 		share = DEMAND_SHARE_MIN;
 	if (g->m->flying == 0 || after <= share)
 		return true;
-	i->is_short = g->m->late == 0; /* of a larger window it had more */
+	i->is_short = g->m->late == 0; /* a larger window would have given
+	                                * it more */
 	return false;
 }
 
@@ -269,9 +272,8 @@ static enum lease_verdict try_give(struct giving *g, size_t k, bool demand)
 	if (at != NONE) {
 		l = &b->leases[at];
 		if (l->call == t->n_calls)
-			return GIVEN; /* it is named twice */
-		/* The answer was lost: the lease still is its own, but not
-		 * longer. */
+			return GIVEN; /* the call names the piece twice */
+		/* an earlier answer was lost: the lease goes on, but not longer */
 		l->call = t->n_calls;
 		g->ret->granted[g->ret->n_granted++] = piece;
 		if (l->ends - g->now < g->held_ttl)
@@ -305,7 +307,8 @@ static enum lease_verdict try_give(struct giving *g, size_t k, bool demand)
 	return GIVEN;
 }
 
-/* From the one most wanted, then its neighbours: one request reads a run. */
+/* Give leases of the most wanted piece and its neighbours, because one request reads adjacent
+ * pieces. */
 static void give_bulk(struct giving *g)
 {
 	const struct tracker_call *c = g->c;
@@ -344,7 +347,7 @@ static void give_bulk(struct giving *g)
 	}
 }
 
-/* The leases run from now on: as long as it should take, twice. */
+/* Set the end of the new leases: TTL_TIMES their expected time from now. */
 static void set_ends(struct giving *g)
 {
 	struct tracker_image *i = g->m->image;
@@ -376,12 +379,12 @@ static int64_t retry_for(struct giving *g)
 	if (least < RETRY_MIN)
 		least = RETRY_MIN;
 	retry = clamp_ns(retry, least, RETRY_MAX);
-	/* Up to a quarter later, so that they do not come all at once. */
+	/* add up to a quarter at random, so that members do not all call at once */
 	return retry +
 	       (int64_t)(tracker_random(g->t) % (uint64_t)(retry / 4 + 1));
 }
 
-/* Whether more than half of the others, as far as they are looked at, are not late. */
+/* Are more than half of the other members (of OTHERS_MAX at most) not late? */
 static bool others_are_in_time(const struct giving *g)
 {
 	const struct tracker_image *i = g->m->image;
@@ -398,16 +401,15 @@ static bool others_are_in_time(const struct giving *g)
 	return 2 * late < others;
 }
 
-/* Not all ask at once: a few that carry much are better than many who wait for
- * their turn while the origin idles.  Nobody gets more than it reads soon; who has
- * read nothing yet gets little: when all begin, whoever asks first would get all
- * that there is, and what he reads comes as slowly to the others as his link is. */
+/* Bytes that the caller may have leased. A few members that read much are better than many that
+ * wait for each other while the origin idles. A member gets no more than it reads soon, and
+ * little before it has read anything: otherwise the first callers would get everything, and
+ * other nodes would get those pieces at the speed of the callers' links. */
 static uint64_t share_of(const struct giving *g)
 {
 	const struct tracker_image *i = g->m->image;
-	/* No room is kept for members that are not there: a member that is alone, with
-	 * a quarter of a window that is little more than one of its pieces, would read
-	 * one after the other. */
+	/* keep no room for members that do not exist: a lone member with a quarter of a small
+	 * window would read one piece after the other */
 	uint32_t least = i->n_who < READERS_LEAST ? i->n_who : READERS_LEAST;
 	uint32_t askers = n_askers(i);
 	uint64_t share, soon;
@@ -418,8 +420,8 @@ static uint64_t share_of(const struct giving *g)
 		askers = least;
 	share = i->window / askers;
 	soon = member_reads_soon(g->m);
-	/* A lone member may read more by several connections than by one slow one, which is
-	 * known only once it has them. */
+	/* several connections may carry more than one slow one, which is only known after
+	 * trying */
 	if (i->n_who == 1 && g->m->ns_per_mib)
 		soon += soon * 3 / 4;
 	if (share > soon)
@@ -449,19 +451,19 @@ int leases_give(struct tracker *t, struct swarm_member *m,
 	rc = book_touch(t, i, c->want, c->n_want, err);
 	while (rc == 0 && i->book.cap - i->book.n_leases < c->n_want)
 		if (book_grow(t, i, NULL) < 0)
-			break; /* fewer are given */
+			break; /* fewer leases are given */
 	if (rc < 0)
 		return rc;
 	count_asker(t, m, now);
 	window_begin(t, i, n_askers(i), c->want_bytes[0]);
 	g.share = share_of(&g);
 	if (now < m->wait_until && !c->n_demand) {
-		/* The origin said so to this one; others hear it themselves. */
+		/* the origin asked this member to wait; others learn it themselves */
 		lease_refuse(&g, m->wait_until - now);
 		ret->is_full = true;
 	} else if (now < m->late_until && !c->n_demand &&
 		   others_are_in_time(&g)) {
-		/* Others are faster, and what it reads comes late to all. */
+		/* others are faster, and its pieces would come late to all */
 		lease_refuse(&g, m->late_until - now);
 		ret->is_full = true;
 	} else {
@@ -476,8 +478,7 @@ int leases_give(struct tracker *t, struct swarm_member *m,
 		} else {
 			give_bulk(&g);
 		}
-		/* Without another lease, the pieces left may wait for a single
-		 * slow node. */
+		/* give late pieces a second lease: they may wait for one slow node */
 		if (ret->n_granted == 0 && !ret->is_full) {
 			g.beside_late = true;
 			give_bulk(&g);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The members of an image, and those of them that the tracker names to
- * others. */
+/* Members of an image, and the choice of those named to other members. */
 #include <string.h>
 
 #include "p2p/tracker/tracker_priv.h"
 
-#define REMOTE_MIN 8u /* of an answer, where there are so many */
+#define REMOTE_MIN 8u /* remote members in an answer, if there are so many */
 
 static uint32_t hash_text(uint32_t h, const char *s)
 {
@@ -89,7 +88,7 @@ static void link_youngest(struct tracker *t, struct swarm_member *m)
 	t->by_age.last = slot;
 }
 
-/* A free slot, its index still in `next` of the list of free ones. */
+/* Get a free slot; the next free one is in its `next`. */
 static int slot_get(struct tracker *t, uint32_t *ret, struct error *err)
 {
 	if (t->free_slot != NONE) {
@@ -164,7 +163,7 @@ static uint32_t new_serial(struct tracker *t)
 	return t->serial;
 }
 
-/* Reads of a member under another serial count for nobody. */
+/* Forget the reads of a member: they were made under its old serial. */
 static void forget_reads(struct tracker *t, struct swarm_member *m)
 {
 	m->serial = new_serial(t);
@@ -203,9 +202,8 @@ struct swarm_member *member_add(struct tracker *t, struct tracker_image *i,
 	return m;
 }
 
-/* The member names another address than last time. A member that goes back to
- * the one before while both would still be there is two nodes of one name:
- * `ret` is where the other one is. */
+/* The member's address has changed. If it changes back while its old entry is recent, two nodes
+ * have the same name: `ret` is the other one's address. */
 static void member_moves(struct tracker *t, struct swarm_member *m,
 			 const struct tracker_call *c, int64_t now,
 			 char ret[TRACKER_ADDR_MAX + 1])
@@ -244,8 +242,7 @@ int member_update(struct tracker *t, struct swarm_member *m,
 	w->rack = c->rack[0] ? hash_place(c->region, c->zone, c->rack) : 0;
 	i->n_complete -= m->have == i->n_pieces;
 	i->n_complete += c->have == i->n_pieces;
-	/* The member has less than it read: it was started anew, or lost
-	 * pieces. */
+	/* it has fewer pieces than it read: it was restarted, or lost pieces */
 	if (c->have < m->n_done)
 		forget_reads(t, m);
 	m->have = c->have;
@@ -296,7 +293,7 @@ void member_describe(const struct swarm_member *m, struct tracker_member *ret)
 	ret->have = m->have;
 }
 
-/* `n` seen, of which a fair sample is kept. */
+/* A fair random sample of the `n` members seen. */
 struct lot {
 	uint32_t slots[TRACKER_MEMBERS_MAX];
 	uint32_t n;
@@ -306,7 +303,7 @@ static void lot_add(struct tracker *t, struct lot *l, uint32_t slot)
 {
 	uint32_t at = l->n++;
 
-	/* Kept in a random order too, since only the first may be taken. */
+	/* keep a random order, because maybe only the first are taken */
 	if (at < TRACKER_MEMBERS_MAX) {
 		uint32_t k = (uint32_t)(tracker_random(t) % l->n);
 
@@ -330,7 +327,7 @@ static uint32_t members_least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* How many of the same rack, zone, and of the rest fill `room` places. */
+/* How many members of the same rack, of the zone, and remote ones fill `room` places. */
 static void member_shares(const struct lot lots[3], uint32_t room,
 			  uint32_t ret[3])
 {
@@ -346,7 +343,7 @@ static void member_shares(const struct lot lots[3], uint32_t room,
 	left -= ret[0];
 	ret[1] = members_least(left, member_kept(&lots[1]));
 	left -= ret[1];
-	/* Where one kind is short, the next far ones take its places. */
+	/* fill places of a missing kind from the farthest kind that has more */
 	for (int k = 2; k >= 0; k--) {
 		uint32_t more =
 			members_least(left, member_kept(&lots[k]) - ret[k]);
@@ -365,7 +362,7 @@ void members_choose(struct tracker *t, const struct swarm_member *self,
 	uint32_t n[3], held[TRACKER_MEMBERS_MAX];
 	size_t n_held = ret->n_members;
 
-	/* Readers named already; by name, since few. */
+	/* members named already as readers; looked up by name, since few */
 	for (size_t k = 0; k < n_held; k++) {
 		const struct swarm_member *m =
 			member_find(t, i, ret->members[k].node);

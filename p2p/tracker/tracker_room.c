@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which image gives way when there is no room for another one, or for its book.
+ * Chooses the image to drop when there is no room for another image, or for its book.
  *
- * A node that takes part in images alone may have made them up, and so may a few that
- * take part in the same ones.  Of an image of few each of them takes a part; so much of
- * it as the one who takes least in all is what these few take together, whomever they
- * name with them.  Images give way first of those who take most: a node that is alone
- * loses nothing by it, since it is heard again with its next call, and its leases kept
- * nobody else waiting.  Images that a few share do so only when each of these takes more
- * than a fair part, and those that many share never give way to one of few.
+ * A single node may make up images, and so may a few nodes together. So an image with few members
+ * is charged to these members, in equal parts; what the members of an image take together is what
+ * the one that takes least takes in all, so that naming uninvolved nodes does not help. Images of
+ * the nodes that take most are dropped first: a lone node loses nothing, since its next call adds
+ * its image again, and its leases kept no other node waiting. An image shared by a few nodes is
+ * only dropped if each takes more than a fair part, and an image shared by many never gives way to
+ * one of few.
  */
 #include "p2p/tracker/tracker_priv.h"
 
 #define FEW 8u
-#define UNIT 840u     /* of what is taken: each number up to FEW divides it */
-#define FAIR_PART 16u /* of all room, for a node, before it is others' */
+#define UNIT 840u     /* unit of shares: divisible by each number up to FEW */
+#define FAIR_PART 16u /* a node's fair part is 1/FAIR_PART of all room */
 
 struct room_wish {
-	bool is_memory; /* bytes are counted, and not images */
+	bool is_memory; /* count bytes, not images */
 	uint64_t own, fair;
 };
 
@@ -65,8 +65,8 @@ static uint64_t taken_of(const struct tracker *t, const struct room_wish *w,
 	return w->is_memory ? n->memory : n->images;
 }
 
-/* The least that one of the nodes which share the image takes in all. Below
- * `bound`: something below it. */
+/* The least total among the nodes that share the image. If it is below `bound`, any value below
+ * it. */
 static uint64_t taken_together(const struct tracker *t,
 			       const struct room_wish *w,
 			       const struct tracker_image *i, uint64_t bound)
@@ -81,8 +81,8 @@ static uint64_t taken_together(const struct tracker *t,
 	return least;
 }
 
-/* Count what the caller wants as its own: each node that shares an image of few
- * has a part of it. */
+/* Compute what the caller's node takes with its new image; each member of an image of few has a
+ * part. */
 static void room_wish_of(const struct tracker *t,
 			 const struct tracker_image *keep, uint32_t node,
 			 uint64_t more, struct room_wish *ret)
@@ -97,9 +97,8 @@ static void room_wish_of(const struct tracker *t,
 			   more * UNIT / keep->n_who;
 }
 
-/* The image of few that gives way: the longest silent one of those nodes which
- * take most, unless that is less than the caller takes himself, or those with
- * him. */
+/* Choose an image of few to drop: the longest silent one of the nodes that take most, unless
+ * that is less than the caller's nodes take. */
 static struct tracker_image *few_victim(const struct tracker *t,
 					const struct tracker_image *keep,
 					uint32_t node,
@@ -128,7 +127,7 @@ static struct tracker_image *few_victim(const struct tracker *t,
 	return best;
 }
 
-/* The oldest image with leases that no more nodes share than the caller's. */
+/* The oldest image that has leases and no more members than the caller's. */
 static struct tracker_image *shared_victim(const struct tracker *t,
 					   const struct tracker_image *keep)
 {

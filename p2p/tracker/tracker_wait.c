@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Readers that wait for what others are said to read.  What nodes say may be untrue,
- * and a lease may be held to no end: so a node that has asked for a piece as demand,
- * again and again, and was refused each time, is not refused for ever.
+ * Readers that wait for pieces which other nodes are said to read. Such claims may be untrue, and
+ * a lease may be held without end: so a node that asked for a piece as demand again and again is
+ * not refused for ever.
  */
 #include "p2p/tracker/tracker_book.h"
 
-/* Waits that are kept for a node; for more pieces at once its own patience must
- * do. */
+/* Waiting pieces remembered for a node; for further ones the node's own time limit applies. */
 #define WAITS_MAX 8u
 
 struct reader_wait {
-	uint32_t piece;              /* NONE: unused */
-	uint32_t since_ms, asked_ms; /* refused first, and last; the low bits */
+	uint32_t piece; /* NONE: unused */
+	/* Low bits of the first and last refusal's time. */
+	uint32_t since_ms, asked_ms;
 };
 
 static uint32_t ms_of(int64_t now)
@@ -20,7 +20,7 @@ static uint32_t ms_of(int64_t now)
 	return (uint32_t)(now / MS);
 }
 
-/* In so long a node whose reader still waits has asked again. */
+/* Time within which a node with a waiting reader asks again. */
 static int64_t wait_awaited(const struct tracker *t,
 			    const struct tracker_image *i)
 {
@@ -58,7 +58,7 @@ bool wait_is_over(const struct tracker *t, const struct swarm_member *m,
 		       t->cfg.demand_done_ns;
 }
 
-/* A wait that is not used, or whose reader asks no more. */
+/* Find an entry that is unused, or whose reader stopped asking. */
 static struct reader_wait *wait_unused(const struct tracker *t,
 				       struct swarm_member *m, int64_t now)
 {

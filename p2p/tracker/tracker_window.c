@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Learns about the origin and members from leases that end in time, fail or run
- * out.
+ * Learns about the origin and members from leases that end in time, fail or expire.
  *
- * How many bytes are leased at once follows what the origin carries: more while
- * leases end in time, half as much when it fails.
+ * The number of bytes leased at once follows what the origin carries: more while leases end in
+ * time, half when the origin fails.
  */
 #include "p2p/tracker/tracker_book.h"
 
-/* Leased bytes are read within about so long, or reads would only wait for each
- * other at the origin, and their pieces come late to all. */
+/* Leased bytes should be read within this time; more leases would only make reads wait for each
+ * other at the origin. */
 #define QUEUE_NS (500 * MS)
 #define PAUSE_NS (5000 * MS)
-#define RATE_NS (250 * MS) /* over which the origin is measured */
+#define RATE_NS (250 * MS) /* interval of measuring the origin */
 #define WINDOW_MIN MIB
-/* A member that is alone keeps nobody waiting, and a share of what it reads soon bounds it. */
+/* Window of a lone member: it keeps no other member waiting, and its share limits it. */
 #define WINDOW_ALONE (16 * MIB)
 #define LATE_MAX 8u
 #define NS_PER_MIB_MIN (MS / 10)
@@ -24,7 +23,7 @@
 #define PIECES_EACH \
 	2u /* one that is read, and one that is asked for meanwhile */
 
-/* Time that a holder needed for a MiB of all that it was to read by then. */
+/* Time per MiB that a holder needed for all that it had to read by then. */
 static int64_t window_needed(const struct lease *l, int64_t until)
 {
 	return clamp_ns((int64_t)((double)(until - l->since) * MIB /
@@ -32,18 +31,19 @@ static int64_t window_needed(const struct lease *l, int64_t until)
 			NS_PER_MIB_MIN, NS_PER_MIB_MAX);
 }
 
-/* Leases of a call ran out together, and count once. All members may need
- * longer than was thought: then nobody is late. */
+/* The leases of one call expire together and count once. If all members need longer than
+ * expected, none is late. */
 static void call_expired(const struct tracker *t, struct swarm_member *m,
 			 const struct lease *l, int64_t now)
 {
 	struct tracker_image *i = m->image;
-	int64_t took = window_needed(l, l->ends); /* at least */
+	int64_t took = window_needed(l, l->ends); /* it took at least this
+	                                           * long */
 
 	if (m->late_call == l->call)
 		return;
 	m->late_call = l->call;
-	/* Little that had the shortest lease's time says less than it seems. */
+	/* limit one sample: a small lease of minimum duration says little */
 	if (took > i->ns_per_mib)
 		i->ns_per_mib += (clamp_ns(took, 0, SLOWER * i->ns_per_mib) -
 				  i->ns_per_mib) /
@@ -70,7 +70,7 @@ void leases_expire(struct tracker *t, struct tracker_image *i, int64_t now)
 	}
 }
 
-/* Measure what the origin carries, over all members that read there. */
+/* Measure the bytes that the origin carries for all members. */
 static void rate_measure(struct tracker_image *i, uint32_t bytes, int64_t now)
 {
 	int64_t took = now - i->rate_since;
@@ -81,9 +81,9 @@ static void rate_measure(struct tracker_image *i, uint32_t bytes, int64_t now)
 		return;
 	rate = (uint64_t)((double)i->rate_bytes * 1000 * MS / (double)took);
 	if (took > PAUSE_NS)
-		rate = 0; /* nobody read for long: that says nothing */
-	/* The most of late: who leases less than it carries, since nodes are
-	 * busy with each other, must not conclude that it carries less. */
+		rate = 0; /* after a long pause the rate says nothing */
+	/* Keep the recent maximum, decaying slowly: if members are busy with each other they
+	 * read less, though the origin could carry more. */
 	i->rate -= i->rate / 16;
 	if (rate > i->rate)
 		i->rate = rate;
@@ -95,9 +95,8 @@ static uint64_t window_most(const struct tracker *t,
 			    const struct tracker_image *i)
 {
 	uint64_t most = (uint64_t)((double)i->rate * QUEUE_NS / (1000.0 * MS));
-	/* Half of the usual readers have a share each, however little has come of late:
-	 * it may be their links that are slow, and less would come for less
-	 * being asked. */
+	/* at least a share for half of the usual readers: a low rate may be due to their links,
+	 * and less leasing would lower it further */
 	uint64_t least =
 		i->n_who == 1 ? WINDOW_ALONE : READERS_USUAL * SHARE_MIN / 2;
 
@@ -110,16 +109,16 @@ static uint64_t window_most(const struct tracker *t,
 	return most;
 }
 
-/* The origin carries more than was asked of it: more may be asked.  Twice as much
- * in the time of a read until it fails for the first time, then a MiB more. */
+/* Enlarge the window, as the origin carried what was asked: doubled within the time of a read
+ * until the first failure, then by a MiB. */
 static void window_grow(const struct tracker *t, struct tracker_image *i,
 			uint32_t bytes)
 {
 	uint64_t more = bytes, most = window_most(t, i);
 
-	/* Large pieces leave much of a window empty that is too small. */
+	/* a window of few large pieces is rarely full, so half counts */
 	if (i->flying < i->window / 2 && !i->is_short)
-		return; /* it was not tried */
+		return; /* the window was not used up */
 	if (i->is_steady)
 		more = (uint64_t)bytes * MIB / i->window + 1;
 	i->window += more;
@@ -235,7 +234,7 @@ void leases_report(struct tracker *t, struct swarm_member *m,
 		book_end(t, i, at);
 		failed = true;
 	}
-	/* Only who read there can tell how the origin is. */
+	/* only a member that read there knows the origin's state */
 	if (failed || (c->origin_wait_ns > 0 && m->has_leased))
 		window_cut(t, m, now);
 	if (c->origin_wait_ns > 0 && m->has_leased) {
