@@ -298,7 +298,7 @@ static int plan_pieces(struct file_read *r, const struct object_range *ranges,
 
 /* -------------------------------------------------------------------- read --- */
 
-static bool is_of(const struct file_op *op, void *arg)
+static bool piece_is_of_read(const struct file_op *op, void *arg)
 {
 	const struct file_piece *p =
 		(const void *)((const char *)op -
@@ -309,7 +309,8 @@ static bool is_of(const struct file_op *op, void *arg)
 
 /* Wait until fewer than `n` pieces are in flight. The kernel writes into the buffers, so pieces
  * that began must end; at the deadline, pieces that have not begun are taken back. */
-static void wait_below(struct file_read *r, size_t n, int64_t deadline_ns)
+static void pieces_wait_below(struct file_read *r, size_t n,
+			      int64_t deadline_ns)
 {
 	struct file_store *f = file_store_of(r->object->base.store);
 
@@ -320,7 +321,7 @@ static void wait_below(struct file_read *r, size_t n, int64_t deadline_ns)
 		} else if (!cond_wait_until(&r->ended, &r->lock, deadline_ns)) {
 			r->rc = -ETIMEDOUT;
 			(void)pthread_mutex_unlock(&r->lock);
-			file_engine_cancel(f->engine, is_of, r);
+			file_engine_cancel(f->engine, piece_is_of_read, r);
 			(void)pthread_mutex_lock(&r->lock);
 		}
 	}
@@ -328,7 +329,7 @@ static void wait_below(struct file_read *r, size_t n, int64_t deadline_ns)
 }
 
 /* Start one more piece; false: the read has failed. */
-static bool start(struct file_read *r, struct file_piece *p)
+static bool piece_start(struct file_read *r, struct file_piece *p)
 {
 	bool ok;
 
@@ -362,9 +363,9 @@ int file_store_read(struct object *base, const struct object_range *ranges,
 	if (plan_pieces(&r, ranges, n) < 0)
 		return error_nomem(err);
 	init_sync(&r);
-	for (size_t i = 0; i < r.n_pieces && start(&r, &r.pieces[i]); i++)
-		wait_below(&r, WINDOW, deadline_ns);
-	wait_below(&r, 1, deadline_ns);
+	for (size_t i = 0; i < r.n_pieces && piece_start(&r, &r.pieces[i]); i++)
+		pieces_wait_below(&r, WINDOW, deadline_ns);
+	pieces_wait_below(&r, 1, deadline_ns);
 	rc = r.rc;
 	(void)pthread_cond_destroy(&r.ended);
 	(void)pthread_mutex_destroy(&r.lock);

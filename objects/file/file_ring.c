@@ -71,7 +71,7 @@ static bool register_region(struct file_ring *r, size_t k)
 }
 
 /* Index of the registered region that holds the whole operation; -1: none. */
-static int index_of(struct file_ring *r, const struct file_op *op)
+static int region_index(struct file_ring *r, const struct file_op *op)
 {
 	const struct iovec *v = op->iov;
 	size_t at;
@@ -96,7 +96,7 @@ static void submit_entries(struct file_ring *r)
 void file_ring_push(struct file_ring *r, struct file_op *op)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&r->ring);
-	int index = index_of(r, op);
+	int index = region_index(r, op);
 
 	if (index < 0 && op->is_write)
 		io_uring_prep_writev(sqe, op->fd, op->iov, op->n_iov, op->off);

@@ -151,8 +151,8 @@ static int look_at_some(void *arg, unsigned int index, struct error *err)
 }
 
 /* Name each folder once. */
-static int tell_folders(struct tag_list *l, object_list_fn *fn, void *arg,
-			struct error *err)
+static int folders_report(struct tag_list *l, object_list_fn *fn, void *arg,
+			  struct error *err)
 {
 	int rc = 0;
 
@@ -186,7 +186,7 @@ static int list_tags(struct tag_list *l, object_list_fn *fn, void *arg,
 		else if (name && !slash)
 			rc = fn(arg, &e, err);
 	}
-	return rc == 0 ? tell_folders(l, fn, arg, err) : rc;
+	return rc == 0 ? folders_report(l, fn, arg, err) : rc;
 }
 
 int repo_store_list(struct object_store *base, const char *folder, bool deep,

@@ -206,8 +206,8 @@ static void add_condition(struct s3_store *s, const struct s3_put *p,
 }
 
 /* Was the present object written by this put? */
-static bool is_ours(struct s3_store *s, const struct s3_put *p,
-		    struct object_stat *ret)
+static bool object_is_from_put(struct s3_store *s, const struct s3_put *p,
+			       struct object_stat *ret)
 {
 	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	struct s3_request r = { .method = "HEAD", .name = p->base.name };
@@ -233,7 +233,7 @@ static int commit_result(struct s3_store *s, const struct s3_put *p, int rc,
 		return 0;
 	if (status != 412 && status != 404)
 		return rc;
-	if (is_ours(s, p, ret))
+	if (object_is_from_put(s, p, ret))
 		return 0;
 	if (p->base.condition == OBJECT_ANY)
 		return rc;
@@ -245,8 +245,9 @@ static int commit_result(struct s3_store *s, const struct s3_put *p, int rc,
 	return rc;
 }
 
-static int put_whole(struct s3_store *s, struct s3_put *p, const void *data,
-		     size_t len, struct object_stat *ret, struct error *err)
+static int object_put_single(struct s3_store *s, struct s3_put *p,
+			     const void *data, size_t len,
+			     struct object_stat *ret, struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	struct s3_request r = { .method = "PUT",
@@ -332,7 +333,7 @@ static int complete_upload(struct s3_store *s, struct s3_put *p,
 	if (rc < 0)
 		return rc;
 	/* check that the visible object is complete, and from this put */
-	if (!is_ours(s, p, ret)) {
+	if (!object_is_from_put(s, p, ret)) {
 		rc = s3_store_stat(&s->base, p->base.name, ret, err);
 		if (rc == 0 && ret->size != p->base.size &&
 		    p->base.condition != OBJECT_ANY)
@@ -353,7 +354,7 @@ static int publish_object(struct s3_store *s, struct s3_put *p,
 	size_t len;
 
 	if (put_parts_count(p->parts, &data, &len) == 0)
-		return put_whole(s, p, data, len, ret, err);
+		return object_put_single(s, p, data, len, ret, err);
 	return complete_upload(s, p, ret, err);
 }
 

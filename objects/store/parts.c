@@ -98,7 +98,7 @@ static void part_run(struct work *w)
 }
 
 /* Size of part `n`, in bytes. */
-static size_t size_of(const struct put_parts *s, unsigned int n)
+static size_t part_size_of(const struct put_parts *s, unsigned int n)
 {
 	size_t size = s->way.part_size;
 
@@ -136,7 +136,7 @@ int put_parts_new(struct object_put *p, const struct put_parts_way *way,
 
 /* Wait until fewer than `n` parts are being sent; the store's deadlines bound this. Called with
  * the lock held. */
-static void wait_below(struct put_parts *s, unsigned int n)
+static void parts_wait_below(struct put_parts *s, unsigned int n)
 {
 	while (s->n_flying >= n)
 		(void)pthread_cond_wait(&s->ended, &s->lock);
@@ -149,7 +149,7 @@ void put_parts_free(struct put_parts *s)
 	(void)pthread_mutex_lock(&s->lock);
 	if (s->rc == 0)
 		s->rc = -ECANCELED;
-	wait_below(s, 1);
+	parts_wait_below(s, 1);
 	(void)pthread_mutex_unlock(&s->lock);
 	part_free(s, s->fill);
 	part_free(s, s->spare);
@@ -166,7 +166,7 @@ static int send_filled(struct put_parts *s, struct error *err)
 	int rc;
 
 	(void)pthread_mutex_lock(&s->lock);
-	wait_below(s, s->way.max_parallel);
+	parts_wait_below(s, s->way.max_parallel);
 	rc = s->rc;
 	if (rc < 0 && err)
 		*err = s->err;
@@ -196,7 +196,7 @@ static int send_filled(struct put_parts *s, struct error *err)
 /* Get a buffer for the next part: free memory, or that of a part already sent. */
 static int next_fill(struct put_parts *s, struct error *err)
 {
-	struct part *p = part_new(s, size_of(s, s->n), 0);
+	struct part *p = part_new(s, part_size_of(s, s->n), 0);
 	int rc;
 
 	(void)pthread_mutex_lock(&s->lock);
@@ -223,7 +223,8 @@ static int next_fill(struct put_parts *s, struct error *err)
 static int grow_fill(struct put_parts *s, struct error *err)
 {
 	struct object_store *store = s->put->store;
-	struct part *p = part_new(s, size_of(s, s->n), store_deadline(store));
+	struct part *p =
+		part_new(s, part_size_of(s, s->n), store_deadline(store));
 
 	if (!p)
 		return error_set(err, EBUSY,
@@ -291,7 +292,7 @@ int put_parts_finish(struct put_parts *s, struct error *err)
 	if (s->n && s->fill && s->fill->len)
 		rc = send_filled(s, err);
 	(void)pthread_mutex_lock(&s->lock);
-	wait_below(s, 1);
+	parts_wait_below(s, 1);
 	if (rc == 0 && s->rc < 0) {
 		rc = s->rc;
 		if (err)

@@ -61,8 +61,8 @@ static int look_entry(void *arg, const struct object_entry *e,
 	return 0;
 }
 
-static int list_others(struct object_store *s, const char *folder,
-		       const char *own, struct watch *w, struct error *err)
+static int other_locks_list(struct object_store *s, const char *folder,
+			    const char *own, struct watch *w, struct error *err)
 {
 	w->own = own;
 	w->n_others = 0;
@@ -110,7 +110,7 @@ static int try_lock(struct object_store *s, const char *folder, struct watch *w,
 	l->taken_ns = clock_now_ns();
 	rc = put_own(s, l->name, err);
 	if (rc == 0)
-		rc = list_others(s, folder, l->name, w, err);
+		rc = other_locks_list(s, folder, l->name, w, err);
 	/* the server may just have removed this folder */
 	if (rc == -ENOTDIR)
 		rc = w->n_others = 0;
@@ -133,7 +133,7 @@ int store_lock(struct object_store *s, const char *name, struct store_lock *ret,
 	for (unsigned int n = 0; rc == 0; n++) {
 		bool alone = false;
 
-		rc = list_others(s, folder, NULL, &w, err);
+		rc = other_locks_list(s, folder, NULL, &w, err);
 		if (rc == 0 && w.n_others == 0)
 			rc = try_lock(s, folder, &w, ret, &alone, err);
 		if (alone)

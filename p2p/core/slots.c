@@ -14,7 +14,8 @@
 #define COLD_SHARE 4
 /* A sample counts as this many times the usual at most. */
 #define SAMPLE_MAX 4
-#define SLOT_MAX_NS INT64_C(30000000) /* longest retry time; see slot_in() */
+#define SLOT_MAX_NS \
+	INT64_C(30000000) /* longest retry time; see slot_retry_ns() */
 #define SLOT_PART 16
 #define TOOK_MAX_NS INT64_C(10000000000)
 #define SLOW_TIMES 2
@@ -77,16 +78,16 @@ struct slots {
 };
 
 /* Transfers being sent, including those that lost their slot by being late. */
-static unsigned int n_sending(const struct slots *s)
+static unsigned int count_sending(const struct slots *s)
 {
 	return s->bulk_busy + s->demand_busy + s->n_late;
 }
 
-static unsigned int n_cold(const struct slots *s)
+static unsigned int count_cold_slots(const struct slots *s)
 {
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < n_sending(s); i++)
+	for (unsigned int i = 0; i < count_sending(s); i++)
 		n += s->sending[i].is_cold && !s->sending[i].is_late;
 	return n;
 }
@@ -107,9 +108,9 @@ static unsigned int hot_most(const struct slots *s)
 	return s->cfg.bulk - s->cfg.bulk / COLD_SHARE;
 }
 
-static bool is_free(const struct slots *s, int priority, int64_t now)
+static bool slot_is_free(const struct slots *s, int priority, int64_t now)
 {
-	unsigned int cold = n_cold(s);
+	unsigned int cold = count_cold_slots(s);
 
 	if (priority == SOURCE_DEMAND)
 		return s->demand_busy < s->cfg.demand;
@@ -201,15 +202,16 @@ static void line_remove(struct slot_class *k, struct line *l)
 
 /* A peer that takes much longer than usual cannot pass the piece on soon, so its copy is not
  * counted. */
-static bool is_slow(const struct slots *s, const struct slot_sending *a,
-		    int64_t now)
+static bool transfer_is_slow(const struct slots *s,
+			     const struct slot_sending *a, int64_t now)
 {
 	return s->is_learnt && now - a->begun > SLOW_TIMES * s->usual_ns;
 }
 
-static bool has_late(const struct slots *s, unsigned int peer, bool is_demand)
+static bool peer_has_late_transfer(const struct slots *s, unsigned int peer,
+				   bool is_demand)
 {
-	for (unsigned int i = 0; i < n_sending(s); i++)
+	for (unsigned int i = 0; i < count_sending(s); i++)
 		if (s->sending[i].peer == peer && s->sending[i].is_late &&
 		    s->sending[i].is_demand == is_demand)
 			return true;
@@ -217,8 +219,9 @@ static bool has_late(const struct slots *s, unsigned int peer, bool is_demand)
 }
 
 /* A peer that reads slowly, or not at all, must not hold a slot that others wait for. */
-static bool is_overdue(const struct slots *s, const struct slot_sending *a,
-		       bool is_demand, int64_t now)
+static bool transfer_is_overdue(const struct slots *s,
+				const struct slot_sending *a, bool is_demand,
+				int64_t now)
 {
 	int64_t most = SLOW_TIMES * s->usual_ns;
 
@@ -229,14 +232,14 @@ static bool is_overdue(const struct slots *s, const struct slot_sending *a,
 }
 
 /* Take the slot from transfers that are overdue; they go on without one. */
-static void let_late_go(struct slots *s, bool is_demand, int64_t now)
+static void late_slots_release(struct slots *s, bool is_demand, int64_t now)
 {
-	for (unsigned int i = 0; i < n_sending(s); i++) {
+	for (unsigned int i = 0; i < count_sending(s); i++) {
 		struct slot_sending *a = &s->sending[i];
 
 		if (s->n_late == LATE_MOST)
 			return;
-		if (!is_overdue(s, a, is_demand, now))
+		if (!transfer_is_overdue(s, a, is_demand, now))
 			continue;
 		a->is_late = true;
 		(*(is_demand ? &s->demand_busy : &s->bulk_busy))--;
@@ -248,9 +251,9 @@ static unsigned int copies_of(const struct slots *s, uint64_t what, int64_t now)
 {
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < n_sending(s); i++)
+	for (unsigned int i = 0; i < count_sending(s); i++)
 		n += s->sending[i].what == what && !s->sending[i].is_demand &&
-		     !is_slow(s, &s->sending[i], now);
+		     !transfer_is_slow(s, &s->sending[i], now);
 	for (int i = SOURCE_HOT; i < PRIORITIES; i++)
 		for (unsigned int j = 0; j < s->kinds[i].n_lines; j++)
 			for (const struct slot_waiter *w =
@@ -263,7 +266,7 @@ static unsigned int copies_of(const struct slots *s, uint64_t what, int64_t now)
 static struct slot_sending *sending_of(struct slots *s,
 				       const struct slot_request *r)
 {
-	struct slot_sending *last = &s->sending[n_sending(s) - 1],
+	struct slot_sending *last = &s->sending[count_sending(s) - 1],
 			    *a = s->sending;
 	bool is_demand = r->priority == SOURCE_DEMAND;
 
@@ -300,11 +303,11 @@ static int64_t retry_in(const struct slots *s, int64_t ns)
 }
 
 /* Time until the first peer that is being sent the piece should have it. */
-static int64_t copy_in(const struct slots *s, uint64_t what, int64_t now)
+static int64_t copy_retry_ns(const struct slots *s, uint64_t what, int64_t now)
 {
 	int64_t in = s->usual_ns;
 
-	for (unsigned int i = 0; i < n_sending(s); i++) {
+	for (unsigned int i = 0; i < count_sending(s); i++) {
 		int64_t left = s->sending[i].begun + s->usual_ns - now;
 
 		if (s->sending[i].what == what && !s->sending[i].is_demand &&
@@ -319,7 +322,7 @@ static int64_t copy_in(const struct slots *s, uint64_t what, int64_t now)
 
 /* Time until a slot should be free. Kept short: a free slot goes to whoever asks first, so a
  * peer that waited long would never get one. */
-static int64_t slot_in(const struct slots *s, const struct slot_class *k)
+static int64_t slot_retry_ns(const struct slots *s, const struct slot_class *k)
 {
 	int64_t in = s->usual_ns / s->cfg.bulk * (int64_t)(1 + k->waiting);
 	int64_t most = s->usual_ns / SLOT_PART;
@@ -340,12 +343,12 @@ int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
 		s->hot_asked = now;
 	if (r->priority != SOURCE_DEMAND &&
 	    copies_of(s, r->what, now) >= s->cfg.copies) {
-		*ret_retry_ns = copy_in(s, r->what, now);
+		*ret_retry_ns = copy_retry_ns(s, r->what, now);
 		return -EALREADY;
 	}
 	if (k->waiting == s->cfg.waiting || (l && l->n == s->cfg.queued) ||
-	    has_late(s, r->peer, r->priority == SOURCE_DEMAND)) {
-		*ret_retry_ns = slot_in(s, k);
+	    peer_has_late_transfer(s, r->peer, r->priority == SOURCE_DEMAND)) {
+		*ret_retry_ns = slot_retry_ns(s, k);
 		return -EBUSY;
 	}
 	if (!l)
@@ -405,12 +408,12 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
 
 		if (k->waiting == 0)
 			continue;
-		if (!is_free(s, i, now))
-			let_late_go(s, i == SOURCE_DEMAND, now);
-		if (!is_free(s, i, now))
+		if (!slot_is_free(s, i, now))
+			late_slots_release(s, i == SOURCE_DEMAND, now);
+		if (!slot_is_free(s, i, now))
 			continue;
 		slot_take(s, k, ret);
-		s->sending[n_sending(s)] = (struct slot_sending){
+		s->sending[count_sending(s)] = (struct slot_sending){
 			.what = ret->what,
 			.peer = ret->peer,
 			.begun = now,
@@ -428,7 +431,7 @@ void slots_failed(struct slots *s, const struct slot_request *r)
 	struct slot_sending *a = sending_of(s, r);
 	bool was_late = a->is_late;
 
-	*a = s->sending[n_sending(s) - 1];
+	*a = s->sending[count_sending(s) - 1];
 	if (was_late)
 		s->n_late--;
 	else

@@ -231,7 +231,8 @@ struct piece_flight *flight_of(struct swarm *s, unsigned int peer,
 
 /* ------------------------------------------------------------------- answers --- */
 
-static bool is_known(const struct swarm *s, unsigned int peer, uint32_t piece)
+static bool piece_is_known(const struct swarm *s, unsigned int peer,
+			   uint32_t piece)
 {
 	return piece < s->cfg.n_pieces &&
 	       (peer == SWARM_NONE ||
@@ -285,7 +286,7 @@ void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
 {
 	struct piece_flight *f;
 
-	if (!bytes || peer == SWARM_NONE || !is_known(s, peer, piece))
+	if (!bytes || peer == SWARM_NONE || !piece_is_known(s, peer, piece))
 		return;
 	peer_heard(s, &s->peers[peer], now);
 	f = flight_of(s, peer, piece);
@@ -325,7 +326,7 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 {
 	struct piece_flight *f;
 
-	if (!is_known(s, peer, piece))
+	if (!piece_is_known(s, peer, piece))
 		return;
 	/* A piece that arrives after its request was cancelled says nothing about the speed of
 	 * current requests. */
@@ -385,7 +386,7 @@ void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 {
 	struct piece_flight *f;
 
-	if (!is_known(s, peer, piece))
+	if (!piece_is_known(s, peer, piece))
 		return;
 	f = flight_begun(s, peer, piece);
 	if (f)
@@ -434,8 +435,8 @@ static int64_t retry_believable(const struct swarm *s, const struct peer *p,
 
 /* The earliest retry time among the peers that refused the piece counts, so that a peer which
  * names a long time does not keep this node from asking the others. */
-static void piece_rests(struct swarm *s, unsigned int peer, uint32_t piece,
-			int64_t until, int64_t now)
+static void piece_rest_until(struct swarm *s, unsigned int peer, uint32_t piece,
+			     int64_t until, int64_t now)
 {
 	struct piece *p = &s->pieces[piece];
 	uint32_t tick = tick_of(s, until);
@@ -455,7 +456,7 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	struct piece_flight *f;
 	struct peer *p;
 
-	if (peer == SWARM_NONE || !is_known(s, peer, piece))
+	if (peer == SWARM_NONE || !piece_is_known(s, peer, piece))
 		return;
 	p = &s->peers[peer];
 	s->stats.refusals++;
@@ -475,7 +476,8 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 		/* A busy peer is not asked at all for a while; so only the first piece needs a
 		 * rest. */
 		for (size_t i = 0; i < (why == SWARM_BUSY ? 1 : n); i++)
-			piece_rests(s, peer, pieces[i], now + retry_ns, now);
+			piece_rest_until(s, peer, pieces[i], now + retry_ns,
+					 now);
 	} else {
 		for (size_t i = 0; i < n; i++)
 			s->pieces[pieces[i]].holders &= ~(UINT64_C(1) << peer);

@@ -34,8 +34,8 @@
 /* The old average counts 7 times, the new sample once. */
 #define MEASURE_WEIGHT 8u
 
-static void holds_nothing_back(struct swarm *s, uint64_t *mask,
-			       unsigned int peer)
+static void peer_pieces_release(struct swarm *s, uint64_t *mask,
+				unsigned int peer)
 {
 	if (*mask >> peer & 1)
 		return;
@@ -49,7 +49,7 @@ static void holds_nothing_back(struct swarm *s, uint64_t *mask,
 static void peer_useless(struct swarm *s, unsigned int peer, int64_t now)
 {
 	s->peers[peer].busy_until = now + USELESS_NS;
-	holds_nothing_back(s, &s->useless, peer);
+	peer_pieces_release(s, &s->useless, peer);
 }
 
 void peer_refused_again(struct swarm *s, unsigned int peer, int64_t now)
@@ -64,9 +64,9 @@ void peer_refused_again(struct swarm *s, unsigned int peer, int64_t now)
 		peer_useless(s, peer, now);
 }
 
-static uint64_t others_ready(const struct swarm *s,
-			     const struct piece_flight *f, bool need_credit,
-			     int64_t now)
+static uint64_t find_other_holders(const struct swarm *s,
+				   const struct piece_flight *f,
+				   bool need_credit, int64_t now)
 {
 	uint64_t mask = s->pieces[f->piece].holders, ret = 0;
 
@@ -112,7 +112,7 @@ static void hedge_check(struct swarm *s, struct piece_flight *f, int64_t now)
 	    (d ? HEDGES_FREE : 0) +
 		    s->came_bytes / 1000 * s->lim.hedge_permille)
 		return;
-	mask = others_ready(s, f, !d, now);
+	mask = find_other_holders(s, f, !d, now);
 	if (!mask && d && f->peer != ORIGIN)
 		origin_hedge(s, d, now);
 	if (!mask || !flight_fits(s, f->piece, d != NULL))
@@ -128,7 +128,7 @@ static void hedge_check(struct swarm *s, struct piece_flight *f, int64_t now)
 /* If nothing came from any peer since this request, this node's own link may be slow, with all
  * answers sharing it. Then wait twice as long: taking requests back would waste what was
  * already sent. */
-static void wait_longer(struct swarm *s, int64_t asked, int64_t now)
+static void patience_double(struct swarm *s, int64_t asked, int64_t now)
 {
 	if (s->got >= asked || s->longer > asked)
 		return;
@@ -138,8 +138,8 @@ static void wait_longer(struct swarm *s, int64_t asked, int64_t now)
 
 /* How often the patience of this request is doubled; doublings after the request do not count
  * for it. */
-static unsigned int longer_for(const struct swarm *s,
-			       const struct piece_flight *f)
+static unsigned int patience_doublings(const struct swarm *s,
+				       const struct piece_flight *f)
 {
 	return s->n_longer - (s->n_longer && f->asked < s->longer);
 }
@@ -152,7 +152,7 @@ static void peer_silent(struct swarm *s, unsigned int peer, int64_t asked,
 	struct peer *p = &s->peers[peer];
 
 	s->stats.stalls += p->n_flying;
-	wait_longer(s, asked, now);
+	patience_double(s, asked, now);
 	for (uint16_t i = s->first, next; i; i = next) {
 		struct piece_flight *f = flight_at(s, i);
 		uint32_t piece = f->piece;
@@ -171,7 +171,7 @@ static void peer_silent(struct swarm *s, unsigned int peer, int64_t asked,
 	if (now - p->quiet < QUIET_NS)
 		return;
 	p->busy_until = now + SILENT_NS;
-	holds_nothing_back(s, &s->silent, peer);
+	peer_pieces_release(s, &s->silent, peer);
 	promises_forget(s);
 	/* If no peer was heard since then, this machine may be the one that stalls. */
 	if (now - p->heard < SILENT_NS || s->heard <= p->heard)
@@ -182,8 +182,8 @@ static void peer_silent(struct swarm *s, unsigned int peer, int64_t asked,
 
 /* Do bytes of this request arrive, not much slower than from other peers? Then it is not
  * cancelled: they would arrive anyway, and take room from the request that replaces it. */
-static bool flight_comes(const struct swarm *s, const struct piece_flight *f,
-			 int64_t now)
+static bool flight_is_arriving(const struct swarm *s,
+			       const struct piece_flight *f, int64_t now)
 {
 	double seconds = (double)(now - f->asked) / NS_PER_S;
 
@@ -209,7 +209,7 @@ static int64_t patience_with(const struct swarm *s,
 	ns = patience_most(ns, answers_quantile(&p->answers, 95));
 	if (p->answers.total < KNOWN)
 		ns = patience_most(ns, answers_quantile(&s->answers, 95));
-	ns <<= longer_for(s, f);
+	ns <<= patience_doublings(s, f);
 	return ns < PATIENCE_MAX_NS ? ns : PATIENCE_MAX_NS;
 }
 
@@ -222,7 +222,7 @@ static void late_check(struct swarm *s, struct piece_flight *f, int64_t now)
 	int64_t patience = patience_with(s, f), silence, limit;
 
 	/* Even a slow peer sends some bytes within this time. */
-	silence = SILENT_NS << longer_for(s, f);
+	silence = SILENT_NS << patience_doublings(s, f);
 	if (silence > patience)
 		silence = patience;
 	if (now - p->moved > silence && now - f->asked > silence) {
@@ -231,7 +231,7 @@ static void late_check(struct swarm *s, struct piece_flight *f, int64_t now)
 	}
 	/* A request that names other pieces and is not being answered yet blocks all of them,
 	 * so it gets less time. */
-	if (flight_comes(s, f, now))
+	if (flight_is_arriving(s, f, now))
 		limit = SLOW * patience;
 	else
 		limit = f->n_others ? patience : 2 * patience;
@@ -242,13 +242,13 @@ static void late_check(struct swarm *s, struct piece_flight *f, int64_t now)
 	if (now - f->asked <= limit)
 		return;
 	/* The peer is slow, and no other peer has the piece: it has to come from the origin. */
-	if (f->twin || !others_ready(s, f, true, now)) {
+	if (f->twin || !find_other_holders(s, f, true, now)) {
 		if (now - f->asked <= SLOW * patience)
 			return;
 		peer_useless(s, peer, now);
 	}
 	s->stats.stalls++;
-	wait_longer(s, f->asked, now);
+	patience_double(s, f->asked, now);
 	p->rate = p->rate / 2 + 1;
 	flight_cancel(s, f);
 }
@@ -279,7 +279,7 @@ static void patience_measure(struct swarm *s, int64_t now)
 
 /* The process stood still: shift the start of all requests by the time lost, so that they are
  * not late. */
-static void stood_still(struct swarm *s, int64_t now)
+static void flights_shift_times(struct swarm *s, int64_t now)
 {
 	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++)
 		s->peers[i].moved = now;
@@ -299,7 +299,7 @@ void flights_check(struct swarm *s, int64_t now)
 
 	patience_measure(s, now);
 	if (now - s->checked > STILL_NS)
-		stood_still(s, now);
+		flights_shift_times(s, now);
 	s->checked = now;
 	for (uint16_t i = s->first, next; i && left; i = next, left--) {
 		struct piece_flight *f = flight_at(s, i);

@@ -119,8 +119,8 @@ void peer_strike(struct swarm *s, unsigned int peer, const char *why)
 
 /* -------------------------------------------------------------- what neighbours announce --- */
 
-static bool is_valid(const struct swarm *s, unsigned int peer,
-		     struct swarm_range r)
+static bool news_range_is_valid(const struct swarm *s, unsigned int peer,
+				struct swarm_range r)
 {
 	return peer < SWARM_PEERS_MAX && s->peers[peer].is_joined &&
 	       r.first <= s->cfg.n_pieces && r.n <= s->cfg.n_pieces - r.first;
@@ -131,7 +131,7 @@ int swarm_peer_has(struct swarm *s, unsigned int peer, struct swarm_range r,
 {
 	uint64_t bit = UINT64_C(1) << (peer % SWARM_PEERS_MAX);
 
-	if (!is_valid(s, peer, r))
+	if (!news_range_is_valid(s, peer, r))
 		return -EINVAL;
 	if (s->peers[peer].busy_until == INT64_MAX)
 		return 0; /* the peer is being dropped, so its news do not
@@ -153,7 +153,7 @@ int swarm_peer_lost(struct swarm *s, unsigned int peer, struct swarm_range r,
 {
 	uint64_t bit = UINT64_C(1) << (peer % SWARM_PEERS_MAX);
 
-	if (!is_valid(s, peer, r))
+	if (!news_range_is_valid(s, peer, r))
 		return -EINVAL;
 	for (uint32_t i = r.first; i < r.first + r.n; i++) {
 		s->peers[peer].have -= s->pieces[i].holders & bit ? 1 : 0;
@@ -190,7 +190,7 @@ int swarm_peer_promises(struct swarm *s, unsigned int peer,
 {
 	uint32_t until;
 
-	if (!is_valid(s, peer, r) || eta_ns < 0)
+	if (!news_range_is_valid(s, peer, r) || eta_ns < 0)
 		return -EINVAL;
 	if (eta_ns > s->lim.promise_max_ns)
 		eta_ns = s->lim.promise_max_ns;
@@ -238,7 +238,8 @@ void swarm_vouch(struct swarm *s, struct swarm_range r)
 }
 
 /* False: there is no room for one more range. */
-static bool news_tell(struct swarm_range *ranges, size_t *n, uint32_t piece)
+static bool news_add_piece(struct swarm_range *ranges, size_t *n,
+			   uint32_t piece)
 {
 	if (*n && ranges[*n - 1].first + ranges[*n - 1].n == piece) {
 		ranges[*n - 1].n++;
@@ -252,34 +253,36 @@ static bool news_tell(struct swarm_range *ranges, size_t *n, uint32_t piece)
 
 /* A neighbour that has a piece itself needs no news of it; this holds for most pieces of most
  * neighbours, since they came from each other. */
-static bool is_news(const struct swarm *s, const struct peer *p, uint32_t piece)
+static bool peer_lacks_piece(const struct swarm *s, const struct peer *p,
+			     uint32_t piece)
 {
 	return !(s->pieces[piece].holders >> (p - s->peers) & 1);
 }
 
-static void tell_snapshot(const struct swarm *s, struct peer *p,
-			  struct swarm_news *ret)
+static void news_add_snapshot(const struct swarm *s, struct peer *p,
+			      struct swarm_news *ret)
 {
 	for (; p->snapshot < s->cfg.n_pieces; p->snapshot++)
-		if (swarm_gives(s, p->snapshot) && is_news(s, p, p->snapshot) &&
-		    !news_tell(ret->have, &ret->n_have, p->snapshot))
+		if (swarm_gives(s, p->snapshot) &&
+		    peer_lacks_piece(s, p, p->snapshot) &&
+		    !news_add_piece(ret->have, &ret->n_have, p->snapshot))
 			return;
 }
 
 /* Report the present state of each logged piece: a piece that came and went twice is reported
  * once too often at worst. */
-static void tell_log(const struct swarm *s, struct peer *p,
-		     struct swarm_news *ret)
+static void news_add_log(const struct swarm *s, struct peer *p,
+			 struct swarm_news *ret)
 {
 	for (; p->told < s->logged; p->told++) {
 		uint32_t piece = s->log[p->told % s->log_room];
 		bool is_here = swarm_has(s, piece);
 
 		if (is_here &&
-		    (!swarm_gives(s, piece) || !is_news(s, p, piece)))
+		    (!swarm_gives(s, piece) || !peer_lacks_piece(s, p, piece)))
 			continue;
-		if (is_here ? !news_tell(ret->have, &ret->n_have, piece)
-			    : !news_tell(ret->lost, &ret->n_lost, piece))
+		if (is_here ? !news_add_piece(ret->have, &ret->n_have, piece)
+			    : !news_add_piece(ret->lost, &ret->n_lost, piece))
 			return;
 	}
 }
@@ -291,16 +294,17 @@ static bool is_read_from_origin(const struct swarm *s, uint32_t piece)
 	return i && s->flights[i - 1].peer == ORIGIN;
 }
 
-static void tell_promises(const struct swarm *s, struct peer *p,
-			  struct swarm_news *ret)
+static void news_add_promises(const struct swarm *s, struct peer *p,
+			      struct swarm_news *ret)
 {
 	if (s->promised - p->told_promises > LOG_PROMISES)
 		p->told_promises = s->promised - LOG_PROMISES;
 	for (; p->told_promises < s->promised; p->told_promises++) {
 		uint32_t piece = s->promises[p->told_promises % LOG_PROMISES];
 
-		if (is_read_from_origin(s, piece) && is_news(s, p, piece) &&
-		    !news_tell(ret->promised, &ret->n_promised, piece))
+		if (is_read_from_origin(s, piece) &&
+		    peer_lacks_piece(s, p, piece) &&
+		    !news_add_piece(ret->promised, &ret->n_promised, piece))
 			return;
 	}
 }
@@ -313,7 +317,7 @@ static int by_first(const void *a, const void *b)
 }
 
 /* Sort the ranges and drop doubles: a piece that came twice is in the log twice. */
-static void put_in_order(struct swarm_range *ranges, size_t *n)
+static void ranges_sort(struct swarm_range *ranges, size_t *n)
 {
 	size_t kept = 0;
 
@@ -360,12 +364,12 @@ bool swarm_news(struct swarm *s, unsigned int peer, struct swarm_news *ret)
 		                  * this peer: start from the beginning */
 		p->told = s->logged;
 	}
-	tell_snapshot(s, p, ret);
+	news_add_snapshot(s, p, ret);
 	if (p->snapshot == s->cfg.n_pieces)
-		tell_log(s, p, ret);
-	tell_promises(s, p, ret);
-	put_in_order(ret->have, &ret->n_have);
-	put_in_order(ret->lost, &ret->n_lost);
-	put_in_order(ret->promised, &ret->n_promised);
+		news_add_log(s, p, ret);
+	news_add_promises(s, p, ret);
+	ranges_sort(ret->have, &ret->n_have);
+	ranges_sort(ret->lost, &ret->n_lost);
+	ranges_sort(ret->promised, &ret->n_promised);
 	return p->snapshot < s->cfg.n_pieces || p->told < s->logged;
 }

@@ -33,8 +33,8 @@ struct origin_batch {
 };
 
 /* May this node read the piece? `d` is the demand to read it for; NULL: it is read for bulk. */
-static bool is_ours(struct swarm *s, uint32_t piece, const struct demand *d,
-		    int64_t now)
+static bool piece_may_be_read(struct swarm *s, uint32_t piece,
+			      const struct demand *d, int64_t now)
 {
 	const struct piece *p = &s->pieces[piece];
 	uint32_t tick = tick_of(s, now);
@@ -50,7 +50,8 @@ static bool can_read(struct swarm *s, uint32_t piece, const struct demand *d,
 {
 	const struct piece *p = &s->pieces[piece];
 
-	return piece_is_unheld(s, p) && !p->flight && is_ours(s, piece, d, now);
+	return piece_is_unheld(s, p) && !p->flight &&
+	       piece_may_be_read(s, piece, d, now);
 }
 
 /* How long a read of the origin may bring nothing before it counts as stuck. */
@@ -135,7 +136,7 @@ static void gather_hot(struct swarm *s, struct origin_batch *b, int64_t now)
 
 /* Find offered pieces whose holders have left. When no peer can be asked, nothing else goes
  * through this list. */
-static void look_at_offered(struct swarm *s, int64_t now)
+static void offered_pieces_check(struct swarm *s, int64_t now)
 {
 	struct cold *c = &s->cold;
 	uint32_t n, at;
@@ -158,7 +159,7 @@ static void gather_cold(struct swarm *s, struct origin_batch *b, int64_t now)
 	uint32_t n, at;
 
 	if (!c->n_unheld)
-		look_at_offered(s, now);
+		offered_pieces_check(s, now);
 	n = c->n_unheld < COLD_SAMPLE ? c->n_unheld : COLD_SAMPLE;
 	at = n ? (uint32_t)(swarm_random(s) % c->n_unheld) : 0;
 	for (; n > 0; n--) {
@@ -243,7 +244,8 @@ static void read_batch(struct swarm *s, const struct origin_batch *b,
 /* The tracker says that other nodes read the piece, but no neighbour has it though the demand
  * has waited long: a node may hold it back for ever. Nodes then read it one after the other, so
  * that the first copy may reach the others. */
-static bool is_kept_from(struct swarm *s, const struct demand *d, int64_t now)
+static bool demand_is_blocked(struct swarm *s, const struct demand *d,
+			      int64_t now)
 {
 	const struct piece *p = &s->pieces[d->piece];
 
@@ -255,12 +257,12 @@ static bool is_kept_from(struct swarm *s, const struct demand *d, int64_t now)
 }
 
 /* Read such pieces without a lease. */
-static void read_kept_from(struct swarm *s, int64_t now)
+static void blocked_demands_read(struct swarm *s, int64_t now)
 {
 	struct origin_batch b = { .max = s->lim.flying_max };
 
 	for (size_t i = 0; i < s->n_demands; i++)
-		if (is_kept_from(s, &s->demands[i], now) &&
+		if (demand_is_blocked(s, &s->demands[i], now) &&
 		    !batch_add(s, &b, s->demands[i].piece))
 			break;
 	read_batch(s, &b, now);
@@ -369,13 +371,13 @@ static bool has_enough_offered(struct swarm *s, int64_t now)
 	if (!s->has_tracker || s->silent || s->useless ||
 	    s->cold.n_offered < enough)
 		return false;
-	look_at_offered(s, now);
+	offered_pieces_check(s, now);
 	return s->cold.n_offered >= enough;
 }
 
 /* While hot pieces arrive, links are kept for them, for ALONE_NS at most. A slow origin then
  * idles for this time, which is short. */
-static bool hot_comes(const struct swarm *s, int64_t now)
+static bool hot_is_arriving(const struct swarm *s, int64_t now)
 {
 	return s->hot.here < s->hot.total &&
 	       now - s->hot.came < lease_patience(s) &&
@@ -387,7 +389,7 @@ void origin_pump(struct swarm *s, int64_t now)
 	struct origin_batch b;
 
 	if (s->has_tracker)
-		read_kept_from(s, now);
+		blocked_demands_read(s, now);
 	if (s->n_demands && s->n_calls < LEASE_CALLS_MAX) {
 		b = (struct origin_batch){ .max = s->lim.flying_max };
 		gather_demand(s, &b, now);
@@ -404,7 +406,7 @@ void origin_pump(struct swarm *s, int64_t now)
 		ask_or_read(s, &b, SOURCE_HOT, now);
 		return;
 	}
-	if (hot_comes(s, now) || has_enough_offered(s, now))
+	if (hot_is_arriving(s, now) || has_enough_offered(s, now))
 		return;
 	gather_cold(s, &b, now);
 	ask_or_read(s, &b, SOURCE_COLD, now);
@@ -414,7 +416,8 @@ void origin_hedge(struct swarm *s, const struct demand *d, int64_t now)
 {
 	struct origin_batch b = { .max = s->lim.flying_max };
 
-	if (s->n_calls == LEASE_CALLS_MAX || !is_ours(s, d->piece, d, now))
+	if (s->n_calls == LEASE_CALLS_MAX ||
+	    !piece_may_be_read(s, d->piece, d, now))
 		return;
 	if (batch_add(s, &b, d->piece))
 		ask_or_read(s, &b, SOURCE_DEMAND, now);
@@ -511,7 +514,7 @@ void origin_check(struct swarm *s, int64_t now)
 {
 	/* While hot pieces come, the node whose turn it is reads no cold ones either, so its
 	 * turn is not late. */
-	if (hot_comes(s, now))
+	if (hot_is_arriving(s, now))
 		turns_begin_cold(s, now);
 	turns_check(s, now);
 	for (unsigned int i = 0; i < s->n_calls; i++) {

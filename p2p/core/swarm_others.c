@@ -111,7 +111,8 @@ void others_release(struct swarm *s, struct piece_flight *f)
 }
 
 /* The flight carries `piece` from now on; no other flight names it. */
-static void move_to(struct swarm *s, struct piece_flight *f, uint32_t piece)
+static void flight_move_to(struct swarm *s, struct piece_flight *f,
+			   uint32_t piece)
 {
 	s->pieces[f->piece].flight = 0;
 	f->piece = piece;
@@ -133,6 +134,6 @@ void swarm_begins(struct swarm *s, unsigned int peer, uint32_t piece)
 	flight_resize(s, f, s->cfg.sizes[piece], unpacked_of(s, piece));
 	if (piece == first)
 		return;
-	move_to(s, f, piece);
+	flight_move_to(s, f, piece);
 	swarm_want_again(s, first);
 }

@@ -65,7 +65,7 @@ static void fault_keep(struct p2p *p, const char *node, const char *addr,
 }
 
 /* Advice to the operator, if the reason does not contain it. */
-static const char *cure_of(const struct net_failure *f)
+static const char *fault_advice(const struct net_failure *f)
 {
 	if (f->fault == NET_UNLIKE &&
 	    (f->why->code == EBADMSG || f->why->code == EPROTO))
@@ -77,7 +77,7 @@ void fault_link(void *arg, const struct net_failure *f)
 {
 	struct p2p *p = arg;
 	struct member *m = f->outgoing ? member_by_name(p, f->name) : NULL;
-	const char *cure = cure_of(f);
+	const char *cure = fault_advice(f);
 	char about[sizeof(struct net_node)], why[ERROR_MSG_MAX] = "";
 
 	(void)snprintf(why, sizeof(why), "%.*s%s",

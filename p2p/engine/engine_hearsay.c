@@ -60,7 +60,7 @@ bool hearsay_is_remembered(const struct member *teller, int64_t now)
 }
 
 /* Forget the members that only this node announced. */
-static void forget_told(struct p2p *p, const char *name)
+static void announced_members_forget(struct p2p *p, const char *name)
 {
 	struct member *m, *next;
 	struct p2p_image *i;
@@ -121,7 +121,7 @@ static void remove_bad(struct member *teller, const struct net_node *node)
 }
 
 /* Ignore what the neighbour announces; returns for how long. */
-static int64_t teller_mute(struct member *teller, int64_t now)
+static int64_t neighbour_mute(struct member *teller, int64_t now)
 {
 	int64_t ns = MUTE_FIRST_NS;
 
@@ -147,8 +147,8 @@ void hearsay_note_bad(struct p2p *p, struct member *teller,
 	(void)snprintf(why, sizeof(why),
 		       "nobody answers where this node alone says that others "
 		       "are: it is not heard on that for %d s",
-		       (int)(teller_mute(teller, now) / NS_PER_S));
-	forget_told(p, teller->node.name);
+		       (int)(neighbour_mute(teller, now) / NS_PER_S));
+	announced_members_forget(p, teller->node.name);
 	engine_note(p, P2P_MADE_UP, teller->node.name, why);
 }
 

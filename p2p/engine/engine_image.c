@@ -529,7 +529,7 @@ static void forget_here(void *arg)
 }
 
 /* Close the links of peers that still read pieces of a closed image: they take too long. */
-static void leave_takers(void *arg)
+static void slow_takers_close(void *arg)
 {
 	const struct p2p_image *i = arg;
 	const struct piece_upload *u;
@@ -561,7 +561,7 @@ void p2p_image_close(struct p2p_image *i)
 	is_left = i->n_works;
 	(void)pthread_mutex_unlock(&p->lock);
 	if (is_left)
-		engine_run(p, leave_takers, i);
+		engine_run(p, slow_takers_close, i);
 	/* Each job ends soon: waiting ones were taken back, running reads and permit requests
 	 * are stopped. */
 	(void)pthread_mutex_lock(&p->lock);

@@ -74,7 +74,7 @@ static enum pace_level origin_level(struct pace *p)
 }
 
 /* Pass on the piece that is complete. */
-static int pass_on(struct origin_read *r, struct error *err)
+static int piece_pass_on(struct origin_read *r, struct error *err)
 {
 	struct bytes *in = r->room;
 	uint32_t piece = r->first + (uint32_t)r->next;
@@ -109,7 +109,7 @@ static int origin_put(struct source_sink *sink, uint64_t pos, const void *data,
 		from += n;
 		len -= n;
 		if (r->filled == b->csize)
-			rc = pass_on(r, err);
+			rc = piece_pass_on(r, err);
 	}
 	if (rc == 0 && len)
 		rc = error_set(err, EIO, "the origin sent more than asked for");
@@ -175,8 +175,8 @@ static int64_t deadline_of(const struct p2p_image *i, uint32_t first, size_t n)
 }
 
 /* Read pieces [first, first + n) by one request. */
-static void start(struct p2p_image *i, uint32_t first, size_t n,
-		  enum source_priority priority)
+static void origin_read_start(struct p2p_image *i, uint32_t first, size_t n,
+			      enum source_priority priority)
 {
 	struct origin_read *r =
 		calloc(1, sizeof(*r) + n * sizeof(r->blocks[0]));
@@ -230,7 +230,8 @@ void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
 	for (size_t k = 0; k < n; k++) {
 		if (k > first && (!piece_follows(i, pieces[k - 1], pieces[k]) ||
 				  bytes + i->sizes[pieces[k]] > RANGE_MAX)) {
-			start(i, pieces[first], k - first, priority);
+			origin_read_start(i, pieces[first], k - first,
+					  priority);
 			first = k;
 			bytes = 0;
 		}
@@ -238,7 +239,7 @@ void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
 		tracker_reads(i, pieces[k]);
 	}
 	if (n)
-		start(i, pieces[first], n - first, priority);
+		origin_read_start(i, pieces[first], n - first, priority);
 }
 
 static void stop(struct origin_read *r)

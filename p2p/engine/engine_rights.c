@@ -59,7 +59,7 @@ static void run_permit(struct host_job *e)
 }
 
 /* Is this a refusal of the tracker, not just a missing answer? */
-static bool is_verdict(int rc)
+static bool answer_is_refusal(int rc)
 {
 	return rc != -ECONNREFUSED && rc != -EAGAIN && rc != -ENOMEM;
 }
@@ -72,7 +72,7 @@ static void right_lose(struct p2p_image *i, const struct permit *t,
 					 : LOST_DOUBLINGS;
 
 	i->right.renew_at = now_s + LOST_S;
-	if (is_verdict(t->rc)) {
+	if (answer_is_refusal(t->rc)) {
 		i->right.n_lost++;
 		i->right.renew_at = now_s + (LOST_S << doublings);
 		if (!*i->right.refusal)
@@ -400,7 +400,7 @@ static void end_reading(struct work *w)
 		rights_check(p, time(NULL));
 	}
 	/* If the token may not read the list, waiting does not help: tell the operator. */
-	if (r->rc < 0 && is_verdict(r->rc))
+	if (r->rc < 0 && answer_is_refusal(r->rc))
 		engine_note(p, P2P_REVOKED_UNREAD, "revocations", r->err.msg);
 	engine_arm(p, &p->revoked_timer, r->is_stale ? 0 : wait_ns);
 	r->is_stale = false;

@@ -143,7 +143,7 @@ static void fill_peer(const struct p2p *p, const struct link *l, int64_t now,
 }
 
 /* Has the member no link because of a quarantine, or because it cannot be reached? */
-static bool is_apart(const struct member *m, int64_t now)
+static bool member_is_unlinked(const struct member *m, int64_t now)
 {
 	return !m->link &&
 	       (m->quarantined_until > now || member_is_missed(m, now));
@@ -175,14 +175,14 @@ static void list_peers(void *arg)
 	LIST_FOREACH(l, &p->links, all)
 	room++;
 	TAILQ_FOREACH(m, &p->members, by_age)
-	room += is_apart(m, now);
+	room += member_is_unlinked(m, now);
 	s->all = all = calloc(room, sizeof(*all));
 	if (!all)
 		return;
 	LIST_FOREACH(l, &p->links, all)
 	fill_peer(p, l, now, &all[s->n++]);
 	TAILQ_FOREACH(m, &p->members, by_age)
-	if (is_apart(m, now))
+	if (member_is_unlinked(m, now))
 		fill_member(p, m, now, &all[s->n++]);
 }
 

@@ -145,7 +145,7 @@ static void announce_run(struct work *w)
 
 /* Must the last call wait for this one? If the tracker got the leave first, the earlier call
  * would make the node a member again. */
-static bool goes_after(struct engine_call *last, struct engine_call *c)
+static bool leave_call_queue(struct engine_call *last, struct engine_call *c)
 {
 	bool is_later;
 
@@ -445,7 +445,7 @@ static void announce_make(struct p2p_image *i)
 		i->calls.interval = INTERVAL_NS;
 	if (!i->calls.is_leaving)
 		rights_renew(i);
-	if (before && goes_after(c, before))
+	if (before && leave_call_queue(c, before))
 		return;
 	/* Cannot fail: the queue has no limit. */
 	(void)!pool_submit(i->p->calls, &c->work);

@@ -59,7 +59,7 @@ static void links_resume(struct conn *c)
 
 /* The first link in the list takes most of the rate, so put another one first now and then. It
  * is drawn by lot: turns in step with the refills would always favour the same link. */
-static void turn_links(struct net *n)
+static void links_rotate(struct net *n)
 {
 	struct net_link *l = n->links, *last = l;
 
@@ -81,7 +81,7 @@ static void on_refill(struct loop_timer *t)
 
 	n->refilling = false;
 	net_enter(n);
-	turn_links(n);
+	links_rotate(n);
 	each_conn(n, links_resume);
 	net_leave(n);
 }
@@ -358,7 +358,7 @@ static void check_link(struct net_link *l, int64_t now)
 }
 
 /* Read what the kernel gathered for a bulk connection that waits for more bytes. */
-static void read_little(struct net_link *l)
+static void bulk_read_gathered(struct net_link *l)
 {
 	struct conn *c = l->bulk;
 
@@ -381,7 +381,7 @@ static void on_tick(struct loop_timer *t)
 	for (l = n->links; l; l = next) {
 		next = l->next;
 		/* Before check_link(), which may find it silent. */
-		read_little(l);
+		bulk_read_gathered(l);
 		check_link(l, now);
 	}
 	if (!n->refilling)
@@ -434,7 +434,8 @@ void net_forget_stranger(struct conn *c)
 
 /* Is there room for a connection from this address that has not said its name?
  * NET_STRANGERS_ONE_MAX for each address. */
-static bool has_place(const struct net *n, const struct sockaddr_storage *from)
+static bool stranger_has_room(const struct net *n,
+			      const struct sockaddr_storage *from)
 {
 	unsigned int same = 0;
 
@@ -445,7 +446,7 @@ static bool has_place(const struct net *n, const struct sockaddr_storage *from)
 
 /* Make room: an attacker may use many addresses, so the stranger that was silent for longest is
  * dropped. An honest node identifies itself within a few round trips. */
-static void make_place(struct net *n)
+static void stranger_make_room(struct net *n)
 {
 	struct conn *c = n->strangers;
 
@@ -463,8 +464,8 @@ static void accept_one(struct net *n, int fd,
 	struct error err = ERROR_INIT;
 	struct conn *c = NULL;
 
-	if (has_place(n, from)) {
-		make_place(n);
+	if (stranger_has_room(n, from)) {
+		stranger_make_room(n);
 		c = conn_new(n, fd, false);
 	}
 	if (!c) {

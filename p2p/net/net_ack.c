@@ -75,7 +75,7 @@ void ack_forget(struct conn *c)
 }
 
 /* True: unacknowledged pieces are left. */
-static bool look_both(const struct net_link *l)
+static bool link_acks_check(const struct net_link *l)
 {
 	if (l->state != LINK_UP)
 		return false;
@@ -89,7 +89,7 @@ void acks_look(struct net *n)
 	bool is_more = false;
 
 	for (struct net_link *l = n->links; l; l = l->next)
-		is_more = look_both(l) || is_more;
+		is_more = link_acks_check(l) || is_more;
 	if (is_more && !n->acking)
 		n->acking =
 			loop_timer_start(n->loop, &n->acks, LOOK_NS, NULL) == 0;

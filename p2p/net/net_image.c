@@ -40,7 +40,7 @@ static struct net_image *image_add(struct net_link *l, const struct digest *d)
 }
 
 /* Has one side (`theirs`: the peer) opened as many images as a link may have? */
-static bool is_full(const struct net_link *l, bool theirs)
+static bool link_images_are_full(const struct net_link *l, bool theirs)
 {
 	unsigned int n = 0;
 
@@ -115,7 +115,7 @@ int net_open_image(struct net_link *l, const struct digest *image,
 		return error_set(err, EALREADY, "the image is open already");
 	if (len > WIRE_CAPABILITY_MAX)
 		return error_set(err, E2BIG, "a right of %zu bytes", len);
-	if (is_full(l, false))
+	if (link_images_are_full(l, false))
 		return error_set(err, ENOSPC, "%u images are open on the link",
 				 NET_IMAGES_MAX);
 	if (!i)
@@ -219,7 +219,7 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 		return 0;
 	}
 	/* An image that is not here takes no room, since nodes ask for all of their images. */
-	if (is_full(l, true)) {
+	if (link_images_are_full(l, true)) {
 		answer_open(l, h->req, m.alias, false, SWARM_BUSY);
 		return 0;
 	}

@@ -155,8 +155,9 @@ static bool is_asked(const struct piece_ask *a, uint32_t piece)
 
 /* Does the DATA continue the piece that began? It must come on the same connection, since the
  * order of bytes on two connections is not known. */
-static bool goes_on(const struct piece_ask *a, const struct conn *from,
-		    const struct wire_data *d)
+static bool data_continues_ask(const struct piece_ask *a,
+			       const struct conn *from,
+			       const struct wire_data *d)
 {
 	return from && a->from == from && a->piece.len == d->total &&
 	       a->piece.form == d->form;
@@ -171,7 +172,8 @@ static int ask_begin(struct net_link *l, const struct conn *from, uint32_t req,
 	void *room;
 
 	if (!a || !is_asked(a, d->piece) || a->at != d->off ||
-	    d->total > a->len_max || (a->begun && !goes_on(a, from, d)))
+	    d->total > a->len_max ||
+	    (a->begun && !data_continues_ask(a, from, d)))
 		return error_set(err, EPROTO,
 				 "bytes of a piece that nobody asked for");
 	if (a->begun)
@@ -698,7 +700,7 @@ void piece_drop_all(struct net_link *l)
 	}
 }
 
-static void tell_ask(struct net_link *l, struct piece_ask *a)
+static void ask_report(struct net_link *l, struct piece_ask *a)
 {
 	const struct net_events *ev = l->net->cfg.events;
 	void *arg = l->net->cfg.arg;
@@ -742,7 +744,7 @@ void piece_tell(struct net_link *l)
 
 	while ((a = l->asks_told)) {
 		ask_unlink(a);
-		tell_ask(l, a);
+		ask_report(l, a);
 		free(a);
 	}
 	while ((a = lost_room(l))) {

@@ -233,7 +233,8 @@ static int member_get(struct tracker *t, const struct tracker_call *c,
 
 /* Is the call older than the member's last one? The order of two runs is not known, but a call
  * to leave is not from the present run. */
-static bool is_past(const struct swarm_member *m, const struct tracker_call *c)
+static bool call_is_outdated(const struct swarm_member *m,
+			     const struct tracker_call *c)
 {
 	if (!c->run || !m->run)
 		return false;
@@ -250,7 +251,7 @@ static void hear_leaving(struct tracker *t, const struct tracker_call *c,
 		return;
 	leases_expire(t, i, now);
 	leases_report(t, m, c, now);
-	if (!is_past(m, c))
+	if (!call_is_outdated(m, c))
 		member_leave(t, m);
 }
 
@@ -277,7 +278,7 @@ int tracker_hear(struct tracker *t, const struct tracker_call *c, int64_t now,
 		return 0;
 	}
 	rc = member_get(t, c, &m, err);
-	if (rc == 0 && is_past(m, c)) {
+	if (rc == 0 && call_is_outdated(m, c)) {
 		leases_expire(t, m->image, now);
 		leases_report(t, m, c, now);
 		ret->is_full = true; /* the caller leaves, so nothing is

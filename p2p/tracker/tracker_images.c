@@ -159,8 +159,8 @@ static uint32_t n_pages(const struct tracker_image *i)
 }
 
 /* Give back bytes that were reserved and not allocated. */
-static void give_back(struct tracker *t, struct tracker_image *i,
-		      uint64_t bytes)
+static void book_give_back(struct tracker *t, struct tracker_image *i,
+			   uint64_t bytes)
 {
 	book_memory(t, i, -(int64_t)bytes);
 }
@@ -178,7 +178,7 @@ static int add_pages_table(struct tracker *t, struct tracker_image *i,
 		return rc;
 	i->book.pages = (struct tracker_piece **)calloc(1, bytes);
 	if (!i->book.pages) {
-		give_back(t, i, bytes);
+		book_give_back(t, i, bytes);
 		return error_nomem(err);
 	}
 	return 0;
@@ -199,7 +199,7 @@ static int add_page(struct tracker *t, struct tracker_image *i, uint32_t at,
 	struct tracker_piece *page = malloc(n * sizeof(*page));
 
 	if (!page) {
-		give_back(t, i, n * sizeof(*page));
+		book_give_back(t, i, n * sizeof(*page));
 		return error_nomem(err);
 	}
 	for (uint32_t p = 0; p < n; p++)
@@ -275,7 +275,7 @@ int book_grow(struct tracker *t, struct tracker_image *i, struct error *err)
 		return rc;
 	l = realloc(b->leases, cap * sizeof(*l));
 	if (!l) {
-		give_back(t, i, (cap - b->cap) * sizeof(*l));
+		book_give_back(t, i, (cap - b->cap) * sizeof(*l));
 		return error_nomem(err);
 	}
 	for (uint32_t k = cap; k > b->cap; k--) {

@@ -104,20 +104,20 @@ static void count_asker(const struct tracker *t, struct swarm_member *m,
 
 /* Members that asked lately. Other members may have nothing to ask for: no
  * trace, or only readers. */
-static uint32_t n_askers(const struct tracker_image *i)
+static uint32_t count_askers(const struct tracker_image *i)
 {
 	return i->n_asked > i->n_asked_before ? i->n_asked : i->n_asked_before;
 }
 
 /* Time until a quarter of the leased bytes should be read by all members. Longer if more
  * members ask than usual, because most of their calls would be in vain. */
-static int64_t room_in(const struct giving *g)
+static int64_t room_wait_ns(const struct giving *g)
 {
 	const struct tracker_image *i = g->m->image;
 	int64_t all = i->rate ? (int64_t)((double)i->flying * 1000 * MS /
 					  (double)i->rate)
 			      : lease_expected(g->m, i->flying);
-	uint32_t times = n_askers(i) / READERS_USUAL;
+	uint32_t times = count_askers(i) / READERS_USUAL;
 
 	if (times < 1)
 		times = 1;
@@ -138,7 +138,7 @@ static void name_reader(struct giving *g, const struct swarm_member *m)
 
 /* When a lease counts as late: after several times the usual time, not the holder's own,
  * because the holder's link may be slow. */
-static int64_t late_at(const struct giving *g, const struct lease *l)
+static int64_t lease_late_at(const struct giving *g, const struct lease *l)
 {
 	const struct tracker_image *i = g->m->image;
 	int64_t usual =
@@ -150,9 +150,10 @@ static int64_t late_at(const struct giving *g, const struct lease *l)
 
 /* A lease is late when later ones have been read: not all members read so
  * slowly. */
-static bool is_late(const struct giving *g, const struct lease *l)
+static bool lease_is_late(const struct giving *g, const struct lease *l)
 {
-	return g->now > late_at(g, l) && l->since < g->m->image->read_since;
+	return g->now > lease_late_at(g, l) &&
+	       l->since < g->m->image->read_since;
 }
 
 static void refuse_until(struct giving *g, int64_t until)
@@ -165,7 +166,7 @@ static void refuse_until(struct giving *g, int64_t until)
 static int64_t held_until(const struct giving *g, const struct lease *l,
 			  int64_t free)
 {
-	int64_t late = late_at(g, l);
+	int64_t late = lease_late_at(g, l);
 
 	if (g->now >= late)
 		return l->since + (l->ends - l->since) / 2;
@@ -193,7 +194,7 @@ static int64_t taken_until(struct giving *g, uint32_t piece, bool demand)
 		const struct lease *l = &i->book.leases[at];
 		int64_t half = l->since + (l->ends - l->since) / 2;
 
-		if ((demand || g->beside_late) && is_late(g, l))
+		if ((demand || g->beside_late) && lease_is_late(g, l))
 			continue;
 		copies += l->zone == zone;
 		/* a lease in another zone suffices while no reader waits and it is not late */
@@ -283,7 +284,7 @@ static enum lease_verdict try_give(struct giving *g, size_t k, bool demand)
 	if (is_taken(g, piece, demand))
 		return TAKEN;
 	if (!has_room(g, bytes, demand) || b->free == NONE) {
-		lease_refuse(g, room_in(g));
+		lease_refuse(g, room_wait_ns(g));
 		return FULL;
 	}
 	at = b->free;
@@ -411,7 +412,7 @@ static uint64_t share_of(const struct giving *g)
 	/* keep no room for members that do not exist: a lone member with a quarter of a small
 	 * window would read one piece after the other */
 	uint32_t least = i->n_who < READERS_LEAST ? i->n_who : READERS_LEAST;
-	uint32_t askers = n_askers(i);
+	uint32_t askers = count_askers(i);
 	uint64_t share, soon;
 
 	if (askers > READERS_USUAL)
@@ -455,7 +456,7 @@ int leases_give(struct tracker *t, struct swarm_member *m,
 	if (rc < 0)
 		return rc;
 	count_asker(t, m, now);
-	window_begin(t, i, n_askers(i), c->want_bytes[0]);
+	window_begin(t, i, count_askers(i), c->want_bytes[0]);
 	g.share = share_of(&g);
 	if (now < m->wait_until && !c->n_demand) {
 		/* the origin asked this member to wait; others learn it themselves */
