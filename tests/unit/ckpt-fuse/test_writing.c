@@ -243,7 +243,6 @@ Test(writing, that_is_idle_leaves_memory_of_what_is_stored_to_others)
 /* What is in memory is newer than what is stored. */
 Test(writing, of_one_unit_with_attributes_is_changed_after_a_commit)
 {
-	AUTO_BUF xattrs = BUF_INIT;
 	const struct xattr_change change = { .name = "user.a",
 					     .value = "1",
 					     .len = 1 };
