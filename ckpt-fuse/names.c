@@ -361,10 +361,13 @@ static int open_once(struct object_store *s, const char *name, const char *path,
 		     struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
+	struct object_seen hidden;
 	struct object_stat st;
 	int rc = object_get_first(s, name, MANIFEST_SMALL, &text, &st, path,
-				  head, ret_plain, err);
+				  head, ret_plain, &hidden, err);
 
+	v->knows_hidden = hidden.is_known;
+	version_set_tag(v->plain, hidden.tag);
 	if (rc == -EFBIG)
 		return read_large(s, name, b, v->striped, err);
 	if (rc < 0)
@@ -601,7 +604,9 @@ int version_tag_now(struct object_store *s, const char *name,
 int version_see_hidden(struct object_store *s, const char *path,
 		       struct ckpt_version *v, struct error *err)
 {
-	return *v->striped ? version_tag_now(s, path, v->plain, err) : 0;
+	return *v->striped && !v->knows_hidden
+		       ? version_tag_now(s, path, v->plain, err)
+		       : 0;
 }
 
 void version_set_manifest(struct ckpt_version *v, const struct manifest *m)

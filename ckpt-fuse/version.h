@@ -12,7 +12,8 @@ struct ckpt_stat;
 struct ckpt_file;
 
 struct ckpt_version {
-	bool is_known; /* false: the store was not asked */
+	bool is_known;     /* false: the store was not asked */
+	bool knows_hidden; /* `plain` is known also where `striped` exists */
 	/* Tags of the manifest and of the plain object; "": does not exist. */
 	char striped[OBJECT_TAG_MAX];
 	char plain[OBJECT_TAG_MAX];

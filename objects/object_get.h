@@ -18,12 +18,19 @@ int object_open_first(struct object_store *s, const char *first,
 		      const char *second, bool *ret_is_second,
 		      struct object **ret, struct error *err) MUST_CHECK;
 
+/* The version that a name had when it was asked for together with another name. */
+struct object_seen {
+	bool is_known;
+	char tag[OBJECT_TAG_MAX]; /* "": it did not exist */
+};
+
 /* object_get() of `small`; or 1, with `other` opened, if only that exists. A remote server is
  * asked for both at once. -ENOENT: neither exists. If `other` is to be read, a bucket sends its
- * first `head` bytes at once; 0: none. */
+ * first `head` bytes at once; 0: none. `ret_seen` is set for `other` if `small` exists. */
 int object_get_first(struct object_store *s, const char *small, size_t max,
 		     struct buf *ret, struct object_stat *ret_stat,
 		     const char *other, size_t head, struct object **ret_other,
+		     struct object_seen *ret_seen,
 		     struct error *err) MUST_CHECK;
 
 /* Open an object that is never replaced: no request is made before the first read, which

@@ -2,6 +2,7 @@
 /* Opens the first of two names that exists, in the time of one request. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "objects/object_get.h"
@@ -105,13 +106,19 @@ static int second_end(struct second_open *o, struct object **ret,
  * -errno. */
 static int take_second(struct object_store *s, struct second_open *second,
 		       const char *name, size_t head, int rc,
-		       struct object **ret, struct error *err)
+		       struct object **ret, struct object_seen *ret_seen,
+		       struct error *err)
 {
 	struct object *o = NULL;
 	int rc_second = -EAGAIN;
 
 	if (second)
 		rc_second = second_end(second, &o, rc == -ENOENT ? err : NULL);
+	*ret_seen = (struct object_seen){ .is_known = rc_second == 0 ||
+						      rc_second == -ENOENT };
+	if (rc_second == 0)
+		(void)snprintf(ret_seen->tag, OBJECT_TAG_MAX, "%s",
+			       object_opened_stat(o)->tag);
 	if (rc != -ENOENT) {
 		if (rc_second == 0)
 			object_close(o);
@@ -131,9 +138,10 @@ int object_open_first(struct object_store *s, const char *first,
 		      struct object **ret, struct error *err)
 {
 	struct second_open *other = second_begin(s, second, 0);
+	struct object_seen ignored;
 	int rc = object_open(s, first, ret, err);
 
-	rc = take_second(s, other, second, 0, rc, ret, err);
+	rc = take_second(s, other, second, 0, rc, ret, &ignored, err);
 	*ret_is_second = rc > 0;
 	return rc < 0 ? rc : 0;
 }
@@ -141,10 +149,11 @@ int object_open_first(struct object_store *s, const char *first,
 int object_get_first(struct object_store *s, const char *small, size_t max,
 		     struct buf *ret, struct object_stat *ret_stat,
 		     const char *other, size_t head, struct object **ret_other,
-		     struct error *err)
+		     struct object_seen *ret_seen, struct error *err)
 {
 	struct second_open *second = second_begin(s, other, head);
 	int rc = object_get(s, small, max, ret, ret_stat, err);
 
-	return take_second(s, second, other, head, rc, ret_other, err);
+	return take_second(s, second, other, head, rc, ret_other, ret_seen,
+			   err);
 }

@@ -83,6 +83,18 @@ objects()
 	[ -z "$(proxied '^HEAD .*/c0[0-7] ')" ]
 }
 
+@test "a copy over a file of a bucket looks once at what it hides, and once before it is replaced" {
+	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
+	s3_server "$W/s3"
+	fault_proxy "$AT" "$W"
+	STORE="s3://bkt/ckpt?endpoint=http://$PROXY"
+	ckpt cp "$F/in/model.pt" :model.pt
+	curl -sf -X POST "http://$PROXY/clear"
+	ckpt cp "$F/in/model.pt" :model.pt
+	proxied '^HEAD .*/model.pt ' >"$W/looks"
+	[ "$(wc -l <"$W/looks")" = 2 ]
+}
+
 @test "a plain file of a bucket comes with one request, or one for its begin and those for the rest" {
 	export HOME=$W no_proxy='*' AWS_EC2_METADATA_DISABLED=true
 	s3_server "$W/s3"

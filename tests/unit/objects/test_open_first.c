@@ -45,6 +45,7 @@ static int fake_open(struct object_store *s, const char *name,
 	o = calloc(1, sizeof(*o));
 	cr_assert(o);
 	cr_assert_eq(store_object_init(o, s, name, err), 0);
+	(void)strcpy(o->stat.tag, name);
 	*ret = o;
 	return 0;
 }
@@ -58,8 +59,16 @@ static void fake_close(struct object *o)
 	free(o);
 }
 
+/* All are empty. */
+static int fake_read(struct object *o, const struct object_range *ranges,
+		     size_t n, int64_t deadline_ns, struct error *err)
+{
+	return 0;
+}
+
 static const struct object_store_ops ops = {
 	.open = fake_open,
+	.read = fake_read,
 	.close = fake_close,
 };
 
@@ -132,6 +141,47 @@ Test(open_first, finds_what_came_when_the_first_one_went)
 	begin(2);
 	cr_assert_eq(open_it(&is_second), 0);
 	cr_expect(is_second);
+}
+
+/* Begins both, and says what was seen of the second while the first was asked for. */
+static struct object_seen get_seen(unsigned int n_workers)
+{
+	struct object_seen seen = { .is_known = false };
+	struct error err = ERROR_INIT;
+	struct object *other = NULL;
+	AUTO_BUF text = BUF_INIT;
+	struct object_stat st;
+
+	has_first = true;
+	begin(n_workers);
+	cr_expect_eq(object_get_first(&store, "first", 100, &text, &st,
+				      "second", 0, &other, &seen, &err),
+		     0, "%s", err.msg);
+	cr_expect_null(other);
+	store_fini(&store);
+	cr_expect_eq(n_open, 0, "%u objects stayed open", n_open);
+	return seen;
+}
+
+Test(open_first, says_which_version_the_second_has_beside_the_first)
+{
+	struct object_seen seen;
+
+	wants_both = has_second = true;
+	seen = get_seen(2);
+	cr_expect(seen.is_known);
+	cr_expect_str_eq(seen.tag, "second");
+	has_second = false;
+	n_opens = 0;
+	seen = get_seen(2);
+	cr_expect(seen.is_known);
+	cr_expect_str_eq(seen.tag, "");
+}
+
+Test(open_first, knows_nothing_of_a_second_that_nobody_asked_for)
+{
+	has_second = true;
+	cr_expect_not(get_seen(0).is_known);
 }
 
 Test(open_first, says_that_neither_is_there)
