@@ -18,7 +18,6 @@ struct file_put {
 	char *temporary; /* NULL: renamed to its final name, or removed */
 	int fd;
 	bool is_direct;
-	struct put_parts *parts;
 };
 
 struct file_piece_write {
@@ -136,7 +135,7 @@ int file_store_put_open(struct object_store *s, const char *name,
 	p->fd = -1;
 	rc = store_put_init(&p->base, s, name, opts, err);
 	if (rc == 0)
-		rc = put_parts_new(&p->base, &way, &p->parts, err);
+		rc = put_parts_new(&p->base, &way, &p->base.parts, err);
 	if (rc == 0)
 		rc = open_temporary(f, p, err);
 	if (rc == 0)
@@ -159,18 +158,13 @@ static void go_direct(struct file_put *p)
 		p->is_direct = fcntl(p->fd, F_SETFL, flags | O_DIRECT) == 0;
 }
 
-void *file_store_put_room(struct object_put *p, size_t len)
-{
-	return put_parts_room(file_put_of(p)->parts, len);
-}
-
 int file_store_put_write(struct object_put *base, const void *data, size_t len,
 			 struct error *err)
 {
 	struct file_put *p = file_put_of(base);
 
 	go_direct(p);
-	return put_parts_write(p->parts, data, len, err);
+	return put_parts_write(base, data, len, err);
 }
 
 /* Write the rest, sync, and set a modification time that no other version of the object has:
@@ -181,11 +175,11 @@ static int finish_file(struct file_store *f, struct file_put *p,
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
 	const void *rest;
 	size_t len;
-	int rc = put_parts_finish(p->parts, err);
+	int rc = put_parts_finish(p->base.parts, err);
 
 	if (rc < 0)
 		return rc;
-	if (put_parts_count(p->parts, &rest, &len) == 0 && len) {
+	if (put_parts_count(p->base.parts, &rest, &len) == 0 && len) {
 		(void)fcntl(p->fd, F_SETFL, fcntl(p->fd, F_GETFL) & ~O_DIRECT);
 		rc = fs_pwrite_full(p->fd, rest, len, 0);
 		if (rc < 0)
@@ -241,7 +235,7 @@ void file_store_put_free(struct object_put *base)
 {
 	struct file_put *p = file_put_of(base);
 
-	put_parts_free(p->parts);
+	put_parts_free(p->base.parts);
 	if (p->temporary)
 		(void)file_path_unlink(file_store_of(base->store), p->temporary,
 				       0);

@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "objects/file/file_path.h"
+#include "objects/store/parts.h"
 
 static int file_stat(struct object_store *s, const char *name,
 		     struct object_stat *ret, struct error *err)
@@ -98,7 +99,7 @@ static const struct object_store_ops file_ops = {
 	.close = file_store_close,
 	.put_open = file_store_put_open,
 	.put_write = file_store_put_write,
-	.put_room = file_store_put_room,
+	.put_room = put_parts_room,
 	.put_commit = file_store_put_commit,
 	.put_free = file_store_put_free,
 	.remove = file_remove,

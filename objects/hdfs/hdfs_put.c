@@ -23,7 +23,6 @@ struct hdfs_part {
 struct hdfs_put {
 	struct object_put base;
 	char *folder;
-	struct put_parts *parts;
 	pthread_mutex_t lock;   /* protects the rest */
 	struct hdfs_part *sent; /* by number */
 	size_t n_sent;
@@ -271,23 +270,12 @@ int hdfs_store_put_open(struct object_store *base, const char *name,
 	rc = p->folder ? store_put_init(&p->base, base, name, opts, err)
 		       : error_nomem(err);
 	if (rc == 0)
-		rc = put_parts_new(&p->base, &way, &p->parts, err);
+		rc = put_parts_new(&p->base, &way, &p->base.parts, err);
 	if (rc < 0)
 		hdfs_store_put_free(&p->base);
 	else
 		*ret = &p->base;
 	return rc;
-}
-
-void *hdfs_store_put_room(struct object_put *p, size_t len)
-{
-	return put_parts_room(hdfs_put_of(p)->parts, len);
-}
-
-int hdfs_store_put_write(struct object_put *p, const void *data, size_t len,
-			 struct error *err)
-{
-	return put_parts_write(hdfs_put_of(p)->parts, data, len, err);
 }
 
 /* ------------------------------------------------------------------ commit --- */
@@ -381,9 +369,9 @@ static int make_file(struct hdfs_store *s, struct hdfs_put *p,
 {
 	const void *data;
 	size_t len;
-	int rc = put_parts_finish(p->parts, err);
+	int rc = put_parts_finish(p->base.parts, err);
 
-	if (rc == 0 && put_parts_count(p->parts, &data, &len) == 0) {
+	if (rc == 0 && put_parts_count(p->base.parts, &data, &len) == 0) {
 		p->n_whole = 1;
 		rc = send_file(p, 0, data, len, err);
 	}
@@ -450,7 +438,7 @@ void hdfs_store_put_free(struct object_put *base)
 {
 	struct hdfs_put *p = hdfs_put_of(base);
 
-	put_parts_free(p->parts);
+	put_parts_free(p->base.parts);
 	remove_parts(hdfs_store_of(base->store), p);
 	free(p->folder);
 	free(p->sent);

@@ -8,6 +8,7 @@
 
 #include "net/url.h"
 #include "objects/hdfs/hdfs_store_priv.h"
+#include "objects/store/parts.h"
 
 #define PARALLEL 24u
 #define HEDGES 4u /* threads for hedges, beside those of `parallel` */
@@ -100,8 +101,8 @@ static const struct object_store_ops hdfs_ops = {
 	.read = hdfs_store_read,
 	.close = hdfs_store_close,
 	.put_open = hdfs_store_put_open,
-	.put_write = hdfs_store_put_write,
-	.put_room = hdfs_store_put_room,
+	.put_write = put_parts_write,
+	.put_room = put_parts_room,
 	.put_commit = hdfs_store_put_commit,
 	.put_free = hdfs_store_put_free,
 	.remove = hdfs_remove,
@@ -125,7 +126,7 @@ static int put_file(struct object_store *base, const char *name,
 	int rc = hdfs_store_put_open(base, name, &opts, &p, err);
 
 	if (rc == 0)
-		rc = hdfs_store_put_write(p, "probe", 5, err);
+		rc = put_parts_write(p, "probe", 5, err);
 	if (rc < 0)
 		return rc;
 	p->size = 5;

@@ -127,9 +127,6 @@ void hdfs_store_close(struct object *o);
 int hdfs_store_put_open(struct object_store *s, const char *name,
 			const struct object_put_options *opts,
 			struct object_put **ret, struct error *err);
-void *hdfs_store_put_room(struct object_put *p, size_t len);
-int hdfs_store_put_write(struct object_put *p, const void *data, size_t len,
-			 struct error *err);
 int hdfs_store_put_commit(struct object_put *p, struct object_stat *ret,
 			  struct error *err);
 void hdfs_store_put_free(struct object_put *p);

@@ -26,7 +26,6 @@ struct s3_part {
 struct s3_put {
 	struct object_put base;
 	char nonce[25]; /* marks the object as written by this put */
-	struct put_parts *parts;
 
 	pthread_mutex_t lock; /* protects the rest */
 	char *upload;         /* NULL: no upload has begun */
@@ -175,23 +174,12 @@ int s3_store_put_open(struct object_store *s, const char *name,
 	store_random(p->nonce, sizeof(p->nonce) - 1);
 	rc = store_put_init(&p->base, s, name, opts, err);
 	if (rc == 0)
-		rc = put_parts_new(&p->base, &way, &p->parts, err);
+		rc = put_parts_new(&p->base, &way, &p->base.parts, err);
 	if (rc < 0)
 		s3_store_put_free(&p->base);
 	else
 		*ret = &p->base;
 	return rc;
-}
-
-void *s3_store_put_room(struct object_put *p, size_t len)
-{
-	return put_parts_room(s3_put_of(p)->parts, len);
-}
-
-int s3_store_put_write(struct object_put *p, const void *data, size_t len,
-		       struct error *err)
-{
-	return put_parts_write(s3_put_of(p)->parts, data, len, err);
 }
 
 /* ------------------------------------------------------------------ commit --- */
@@ -353,7 +341,7 @@ static int publish_object(struct s3_store *s, struct s3_put *p,
 	const void *data;
 	size_t len;
 
-	if (put_parts_count(p->parts, &data, &len) == 0)
+	if (put_parts_count(p->base.parts, &data, &len) == 0)
 		return object_put_single(s, p, data, len, ret, err);
 	return complete_upload(s, p, ret, err);
 }
@@ -370,7 +358,7 @@ int s3_store_put_commit(struct object_put *base, struct object_stat *ret,
 	struct s3_put *p = s3_put_of(base);
 	struct s3_store *s = s3_store_of(base->store);
 	struct store_lock lock = { .name = NULL };
-	int rc = put_parts_finish(p->parts, err);
+	int rc = put_parts_finish(p->base.parts, err);
 
 	if (rc < 0 || !needs_lock(s, p))
 		return rc < 0 ? rc : publish_object(s, p, ret, err);
@@ -408,7 +396,7 @@ void s3_store_put_free(struct object_put *base)
 {
 	struct s3_put *p = s3_put_of(base);
 
-	put_parts_free(p->parts);
+	put_parts_free(p->base.parts);
 	if (p->upload)
 		abort_upload(s3_store_of(base->store), p);
 	free(p->upload);

@@ -11,6 +11,7 @@
 #include "common/bytes.h"
 #include "net/url.h"
 #include "objects/s3/s3_store_priv.h"
+#include "objects/store/parts.h"
 
 /* Each S3 connection has a limited rate: 16 files, with 24 MiB/s for each connection, came at
  * 264 MiB/s by 8 connections, 344 by 16 and 423 by 24 (bench/ckpt). */
@@ -168,8 +169,8 @@ static const struct object_store_ops s3_ops = {
 	.read = s3_store_read,
 	.close = s3_store_close,
 	.put_open = s3_store_put_open,
-	.put_write = s3_store_put_write,
-	.put_room = s3_store_put_room,
+	.put_write = put_parts_write,
+	.put_room = put_parts_room,
 	.put_commit = s3_store_put_commit,
 	.put_free = s3_store_put_free,
 	.remove = s3_remove,

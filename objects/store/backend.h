@@ -152,8 +152,9 @@ struct object_put {
 	char *tag;          /* tag for OBJECT_MATCH */
 	uint64_t size_hint; /* 0: none */
 	uint64_t size;      /* bytes written */
-	/* First failure, after which there is no commit. */
-	int rc;
+	int rc;             /* first failure, after which there is no commit */
+	/* The stream, cut into parts; NULL: this kind of store cuts it itself. */
+	struct put_parts *parts;
 };
 
 /* Note a failed attempt that will be repeated. */

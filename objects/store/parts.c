@@ -253,17 +253,20 @@ static int make_room(struct put_parts *s, struct error *err)
 	return rc < 0 ? rc : next_fill(s, err);
 }
 
-void *put_parts_room(struct put_parts *s, size_t len)
+void *put_parts_room(struct object_put *p, size_t len)
 {
+	struct put_parts *s = p->parts;
+
 	/* on failure the following write fails too, and reports it */
 	if (make_room(s, NULL) < 0 || s->fill->size - s->fill->len < len)
 		return NULL;
 	return (char *)s->fill->data + s->fill->len;
 }
 
-int put_parts_write(struct put_parts *s, const void *data, size_t len,
+int put_parts_write(struct object_put *p, const void *data, size_t len,
 		    struct error *err)
 {
+	struct put_parts *s = p->parts;
 	const char *from = data;
 
 	while (len) {

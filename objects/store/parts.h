@@ -49,10 +49,10 @@ void put_parts_free(struct put_parts *s);
 /* `err` says why when `rc` is not 0. */
 void put_parts_done(struct part *p, int rc, const struct error *err);
 
-/* A place for `len` bytes in the current part; NULL: it has less room. */
-void *put_parts_room(struct put_parts *s, size_t len);
-/* Append bytes; bytes already at put_parts_room() are not copied. */
-int put_parts_write(struct put_parts *s, const void *data, size_t len,
+/* object_store_ops.put_room. NULL: the current part has less room. */
+void *put_parts_room(struct object_put *p, size_t len);
+/* object_store_ops.put_write. Bytes already at put_parts_room() are not copied. */
+int put_parts_write(struct object_put *p, const void *data, size_t len,
 		    struct error *err) MUST_CHECK;
 /* Send the rest, and wait for all parts; if no part was sent yet, send nothing. */
 int put_parts_finish(struct put_parts *s, struct error *err) MUST_CHECK;
