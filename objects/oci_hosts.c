@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/mutex.h"
 
 #define AWAY_FIRST_NS (30 * NS_PER_S)
 #define AWAY_MOST_NS (300 * NS_PER_S)
@@ -62,29 +63,35 @@ void oci_hosts_free(struct oci_hosts *h)
 
 void oci_hosts_forget(struct oci_hosts *h)
 {
-	(void)pthread_mutex_lock(&h->lock);
+	AUTO_UNLOCK held = mutex_hold(&h->lock);
+
 	for (size_t i = 0; i < OCI_HOSTS_MAX; i++) {
 		h->list[i].n_away = 0;
 		h->list[i].throttled_until_ns = 0;
 	}
-	(void)pthread_mutex_unlock(&h->lock);
+}
+
+/* Without hosts nothing is held, and none is found. */
+static pthread_mutex_t *hold_hosts(struct oci_hosts *h)
+{
+	return h ? mutex_hold(&h->lock) : NULL;
 }
 
 /* With the lock, as the next. */
 static struct oci_host *find_host(struct oci_hosts *h, const char *name)
 {
-	for (size_t i = 0; i < OCI_HOSTS_MAX; i++)
+	for (size_t i = 0; h && i < OCI_HOSTS_MAX; i++)
 		if (strcmp(h->list[i].name, name) == 0)
 			return &h->list[i];
 	return NULL;
 }
 
-/* NULL: its name is too long. */
+/* NULL: its name is too long, or there are no hosts. */
 static struct oci_host *take_host(struct oci_hosts *h, const char *name)
 {
 	struct oci_host *host = find_host(h, name);
 
-	if (strlen(name) >= OCI_HOST_ROOM)
+	if (!h || strlen(name) >= OCI_HOST_ROOM)
 		return NULL;
 	if (!host) {
 		host = &h->list[0];
@@ -125,29 +132,20 @@ static int check_host(struct oci_host *host, int64_t now_ns, struct error *err)
 int oci_hosts_check(struct oci_hosts *h, const char *host, int64_t now_ns,
 		    struct error *err)
 {
-	struct oci_host *found;
-	int rc;
+	AUTO_UNLOCK held = hold_hosts(h);
+	struct oci_host *found = find_host(h, host);
 
-	if (!h)
-		return 0;
-	(void)pthread_mutex_lock(&h->lock);
-	found = find_host(h, host);
-	rc = found ? check_host(found, now_ns, err) : 0;
-	(void)pthread_mutex_unlock(&h->lock);
-	return rc;
+	return found ? check_host(found, now_ns, err) : 0;
 }
 
 /* Requests that fail together are one time. */
 static void note_gone(struct oci_hosts *h, const char *host, bool is_refusing,
 		      const struct error *why, int64_t now_ns)
 {
-	struct oci_host *found;
+	AUTO_UNLOCK held = hold_hosts(h);
+	struct oci_host *found = take_host(h, host);
 	int64_t wait = AWAY_FIRST_NS;
 
-	if (!h)
-		return;
-	(void)pthread_mutex_lock(&h->lock);
-	found = take_host(h, host);
 	if (found && (!found->n_away || found->is_probed)) {
 		for (unsigned int n = 0;
 		     n < found->n_away && wait < AWAY_MOST_NS; n++)
@@ -161,7 +159,6 @@ static void note_gone(struct oci_hosts *h, const char *host, bool is_refusing,
 		found->why = *why;
 		found->is_refusing = is_refusing;
 	}
-	(void)pthread_mutex_unlock(&h->lock);
 }
 
 void oci_hosts_note_away(struct oci_hosts *h, const char *host,
@@ -179,95 +176,69 @@ void oci_hosts_note_refusing(struct oci_hosts *h, const char *host,
 void oci_hosts_note_throttled(struct oci_hosts *h, const char *host,
 			      int64_t wait_ns, int64_t now_ns)
 {
-	struct oci_host *found;
+	AUTO_UNLOCK held = hold_hosts(h);
+	struct oci_host *found = take_host(h, host);
 
-	if (!h)
-		return;
-	(void)pthread_mutex_lock(&h->lock);
-	found = take_host(h, host);
 	if (found)
 		found->throttled_until_ns =
 			now_ns + (wait_ns < THROTTLED_MOST_NS
 					  ? wait_ns
 					  : THROTTLED_MOST_NS);
-	(void)pthread_mutex_unlock(&h->lock);
 }
 
 void oci_hosts_answered(struct oci_hosts *h, const char *host)
 {
-	struct oci_host *found;
+	AUTO_UNLOCK held = hold_hosts(h);
+	struct oci_host *found = find_host(h, host);
 
-	if (!h)
-		return;
-	(void)pthread_mutex_lock(&h->lock);
-	found = find_host(h, host);
 	if (found)
 		found->n_away = 0;
-	(void)pthread_mutex_unlock(&h->lock);
 }
 
 unsigned int oci_hosts_logins(struct oci_hosts *h, const char *host)
 {
-	struct oci_host *found;
-	unsigned int n = 0;
+	AUTO_UNLOCK held = hold_hosts(h);
+	const struct oci_host *found = find_host(h, host);
 
-	if (!h)
-		return 0;
-	(void)pthread_mutex_lock(&h->lock);
-	found = find_host(h, host);
-	if (found)
-		n = found->n_logins;
-	(void)pthread_mutex_unlock(&h->lock);
-	return n;
+	return found ? found->n_logins : 0;
 }
 
 void oci_hosts_note_login(struct oci_hosts *h, const char *host)
 {
-	struct oci_host *found;
+	AUTO_UNLOCK held = hold_hosts(h);
+	struct oci_host *found = take_host(h, host);
 
-	if (!h)
-		return;
-	(void)pthread_mutex_lock(&h->lock);
-	found = take_host(h, host);
 	if (found)
 		found->n_logins++;
-	(void)pthread_mutex_unlock(&h->lock);
 }
 
 unsigned int oci_hosts_begin_wait(struct oci_hosts *h, const char *host,
 				  const char *what,
 				  const atomic_int_fast64_t *heard_ns)
 {
-	struct oci_wait *free_one = NULL;
-	unsigned int ret = 0;
+	AUTO_UNLOCK held = hold_hosts(h);
 
-	if (!h || !*host)
-		return 0;
-	(void)pthread_mutex_lock(&h->lock);
-	for (unsigned int i = 0; i < WAITS_MAX && !free_one; i++)
-		if (!*h->waits[i].host) {
-			free_one = &h->waits[i];
-			ret = i + 1;
-		}
-	if (free_one) {
-		(void)snprintf(free_one->host, sizeof(free_one->host), "%s",
-			       host);
-		(void)snprintf(free_one->what, sizeof(free_one->what), "%s",
+	for (unsigned int i = 0; h && *host && i < WAITS_MAX; i++) {
+		struct oci_wait *w = &h->waits[i];
+
+		if (*w->host)
+			continue;
+		(void)snprintf(w->host, sizeof(w->host), "%s", host);
+		(void)snprintf(w->what, sizeof(w->what), "%s",
 			       what ? what : "");
-		free_one->since_ns = clock_now_ns();
-		free_one->heard_ns = heard_ns;
+		w->since_ns = clock_now_ns();
+		w->heard_ns = heard_ns;
+		return i + 1;
 	}
-	(void)pthread_mutex_unlock(&h->lock);
-	return ret;
+	return 0;
 }
 
 void oci_hosts_end_wait(struct oci_hosts *h, unsigned int wait)
 {
-	if (!wait)
-		return;
-	(void)pthread_mutex_lock(&h->lock);
-	h->waits[wait - 1] = (struct oci_wait){ .host = "" };
-	(void)pthread_mutex_unlock(&h->lock);
+	AUTO_UNLOCK held = wait ? hold_hosts(h) : NULL;
+
+	if (wait)
+		h->waits[wait - 1] = (struct oci_wait){ .host = "" };
 }
 
 static int64_t silence_of(const struct oci_wait *w, int64_t now_ns)
@@ -317,10 +288,10 @@ bool oci_hosts_get_silent(struct oci_hosts *h, size_t k, int64_t now_ns,
 			  char host[OCI_HOST_ROOM], int64_t *ret_ns,
 			  struct error *ret_why)
 {
+	AUTO_UNLOCK held = mutex_hold(&h->lock);
 	const struct oci_wait *w = NULL;
 	unsigned int n;
 
-	(void)pthread_mutex_lock(&h->lock);
 	for (size_t i = 0; i < WAITS_MAX && !w; i++)
 		if (is_first_silent(h, i, now_ns) && k-- == 0)
 			w = longest_silent(h, h->waits[i].host, now_ns, &n);
@@ -332,7 +303,6 @@ bool oci_hosts_get_silent(struct oci_hosts *h, size_t k, int64_t now_ns,
 				"since, the longest for %s",
 				n, n == 1 ? "" : "s", w->what);
 	}
-	(void)pthread_mutex_unlock(&h->lock);
 	return w;
 }
 
@@ -340,9 +310,9 @@ bool oci_hosts_get(struct oci_hosts *h, size_t k, int64_t now_ns,
 		   char host[OCI_HOST_ROOM], int64_t *ret_left_ns,
 		   struct error *ret_why)
 {
+	AUTO_UNLOCK held = mutex_hold(&h->lock);
 	bool found = false;
 
-	(void)pthread_mutex_lock(&h->lock);
 	for (size_t i = 0; i < OCI_HOSTS_MAX && !found; i++) {
 		struct oci_host *one = &h->list[i];
 		bool is_throttled = one->throttled_until_ns > now_ns;
@@ -359,6 +329,5 @@ bool oci_hosts_get(struct oci_hosts *h, size_t k, int64_t now_ns,
 		else
 			*ret_why = one->why;
 	}
-	(void)pthread_mutex_unlock(&h->lock);
 	return found;
 }
