@@ -140,7 +140,7 @@ struct first_look {
 	struct ckpt_cp *cp;
 	const char *path;
 	struct ckpt_version version;
-	struct error err; /* of the request for the path */
+	struct error err; /* error of the request for the path */
 	int rc;
 };
 

@@ -37,7 +37,7 @@ struct container {
 	regex_t line;
 	bool has_line;
 	struct output_stream streams[2];
-	pid_t pid; /* of runc; 0: not started */
+	pid_t pid; /* process number of runc; 0: not started */
 	int pidfd;
 	int init_fd; /* the container's first process, or -1 */
 	int root_fd; /* the container's own root, or -1 */
@@ -329,8 +329,7 @@ static void kill_and_wait(struct container *c)
 	while (!c->ended && clock_now_ns() < until) {
 		enum container_event e;
 
-		c->cfg.signal_fd = -1; /* no more signals are needed: it is
-		                        * being ended */
+		c->cfg.signal_fd = -1; /* the container is being ended anyway */
 		c->cfg.ready_file = NULL;
 		c->ready = false;
 		(void)wait_round(c, until, &e);

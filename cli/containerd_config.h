@@ -14,12 +14,12 @@
 #define CONTAINERD_DIFFER "bootseer-diff"
 
 struct containerd_config {
-	unsigned int version;  /* of the file; 0: not stated, which means 1 */
+	unsigned int version;  /* version of the file; 0: not stated, which
+	                        * means 1 */
 	bool proxy;            /* the plugin is configured as a proxy plugin */
-	bool used;             /* CRI starts pods on it, if only those of one
-	                       * runtime */
-	bool by_default;       /* it is the default snapshotter for all
-	                       * runtimes */
+	bool used;             /* CRI uses it for pods, perhaps of one
+	                        * runtime only */
+	bool by_default;       /* default snapshotter of all runtimes */
 	bool labels;           /* CRI passes the image's name with each pull */
 	bool cri_off;          /* CRI is among disabled_plugins */
 	bool misplaced;        /* snapshotter = "bootseer" is in a section that
@@ -28,16 +28,15 @@ struct containerd_config {
 	bool remap_ids;        /* ids of user namespaces are mapped by mounts */
 	bool discards;         /* containerd deletes layers once they are
 	                        * unpacked */
-	bool has_old_hosts;    /* has registry.mirrors, which excludes
+	bool has_old_hosts;    /* registry.mirrors is set, which excludes
 	                        * config_path */
 	bool differ_listed;    /* bootseer-diff is among those that unpack
 	                        * layers */
 	bool differ_first;     /* ... and the first of them */
 	char config_path[512]; /* folders of hosts.toml for CRI, "DIR:DIR";
 	                        * "": not set */
-	char address[108];     /* of the plugin's socket; "": not set */
-	char differ[108];      /* of the socket for bootseer-diff; "": not
-	                        * set */
+	char address[108];     /* path of the plugin's socket; "": not set */
+	char differ[108];      /* path of bootseer-diff's socket; "": not set */
 	char root[256];        /* containerd's own data folder; "": not set */
 	char imports[8][256];
 	size_t n_imports;

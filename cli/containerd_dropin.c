@@ -19,7 +19,7 @@
 
 /* A line of a dump, with its section (or the section that it begins) and its key. */
 struct dump_line {
-	const char *at; /* without leading blanks */
+	const char *at; /* begin of the line, after blanks */
 	size_t len;
 	bool is_header;
 	char section[NAME_BYTES]; /* dotted, without quotes */
@@ -152,8 +152,7 @@ static int add_runtime(const struct dropin_want *want, const char *dump,
 			       ? error_nomem(err)
 			       : 0;
 	if (want->pods != DROPIN_RUNTIME && (rc == -ENOTSUP || rc == -ENOENT))
-		return 0; /* this containerd cannot have had pods of this
-		           * handler */
+		return 0; /* this containerd never had pods of this handler */
 	*err = why;
 	return rc;
 }

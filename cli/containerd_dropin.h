@@ -23,9 +23,9 @@ enum dropin_pods {
 struct dropin_want {
 	enum dropin_pods pods;
 	const char *address;  /* path of the plugin's socket */
-	const char *root;     /* its folder; the kubelet counts the disk
-	                       * that this is on */
-	const char *platform; /* of the node: "linux/amd64" */
+	const char *root;     /* its folder, by whose disk the kubelet
+	                       * counts space */
+	const char *platform; /* platform of the node: "linux/amd64" */
 	bool remap_ids;       /* the node's kernel maps the ids of mounts */
 	bool unpack;          /* bootseerd unpacks layers of ordinary images */
 	const char *

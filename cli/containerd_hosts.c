@@ -437,7 +437,7 @@ static int clear_folder(void *arg, const char *dir, const char *name,
 			return 0;
 	if (!path)
 		return error_nomem(err);
-	/* A file that cannot be read is none of ours. */
+	/* A file that cannot be read was not written by us. */
 	if (fs_read_file(path, TOML_BYTES_MAX, &text, NULL) < 0 || !text.data ||
 	    !strstr(text.data, BEGIN))
 		return 0;

@@ -12,7 +12,8 @@
 
 struct ctr_target {
 	const char *address;   /* containerd's socket; NULL: ctr's default */
-	const char *namespace; /* of containerd; NULL: ctr's default */
+	const char *namespace; /* namespace of containerd; NULL: ctr's
+	                        * default */
 };
 
 /*

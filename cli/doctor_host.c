@@ -13,7 +13,7 @@
 #define MODULES_MAX (16u << 20)
 #define PROGRAM_TIMEOUT_MS 20000
 #define OUTPUT_MAX 4096u
-#define EROFS_BLOCK_SIZE 4096 /* of an image's metadata, see docs/formats */
+#define EROFS_BLOCK_SIZE 4096 /* of metadata images, see docs/formats */
 #define NODE_CONFIG "/etc/bootseer/bootseerd.conf"
 
 /* ------------------------------------------------------------------- kernel --- */

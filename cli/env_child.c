@@ -12,7 +12,7 @@
 
 #include "envcache/lock.h"
 
-#define STATUS_CANNOT_RUN 126 /* as shells have it */
+#define STATUS_CANNOT_RUN 126 /* exit status that shells use, as is 127 */
 #define STATUS_NOT_FOUND 127
 
 /* Dispositions of the signals before main() changed them; written once, before threads start. */

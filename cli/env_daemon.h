@@ -11,7 +11,8 @@
 struct env_daemons {
 	char **commands; /* NAME=COMMAND */
 	char **ready;    /* NAME=COMMAND: succeeds once the daemon is ready */
-	char *dir;       /* of logs and locks; NULL: the default folder */
+	char *dir;       /* folder of logs and locks; NULL: the default
+	                  * folder */
 	int64_t timeout; /* nanoseconds for each daemon to get ready */
 	/* Names of daemons to dump, or to restore where a dump exists. */
 	char **dumped;

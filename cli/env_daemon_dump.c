@@ -25,7 +25,7 @@
 #define OTHERS_NS (120 * NS_PER_S)
 
 #define LEASE_MS 15000
-#define PROBE_MS 30000 /* for `criu check` */
+#define PROBE_MS 30000 /* timeout of `criu check` */
 /* file in the folder with criu_job.output */
 #define OUTPUT_FILE "bootseer-output"
 

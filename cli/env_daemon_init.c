@@ -16,7 +16,7 @@
 
 #include "common/cleanup.h"
 
-#define STATUS_CANNOT_RUN 126 /* as shells have it */
+#define STATUS_CANNOT_RUN 126 /* exit status that shells use, as is 127 */
 #define STATUS_NOT_FOUND 127
 
 static void begin_daemon(const char *command)

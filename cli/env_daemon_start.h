@@ -17,14 +17,12 @@ struct daemon_start {
 	const char *dir; /* borrowed */
 	char *log;       /* path of its log */
 	int log_fd, lock_fd;
-	pid_t pid; /* child of ours; -1: it was running before */
-	int pidfd; /* -1: the first process ended well and left others in
-	            * the background */
+	pid_t pid; /* child of ours; -1: the daemon was running before */
+	int pidfd; /* -1: the first process ended, others go on */
 	/* The process is the first of a PID namespace, whose processes end with it. */
 	bool in_namespace;
-	bool is_behind;      /* in the background; its first process has ended
-	                 * and is not reaped */
-	int64_t deadline_ns; /* for being ready; time of CLOCK_MONOTONIC */
+	bool is_behind;      /* its first process ended and is not reaped */
+	int64_t deadline_ns; /* deadline for being ready; CLOCK_MONOTONIC */
 	const char *limit;   /* borrowed: the option that sets the deadline */
 };
 

@@ -54,8 +54,8 @@ struct env_gc_run {
 };
 
 static const struct {
-	const char *name; /* in JSON */
-	const char *text; /* for people */
+	const char *name; /* name of the fate in JSON */
+	const char *text; /* reason that is printed for users */
 } fates[ENV_GC_FATES] = {
 	[ENV_GC_UNUSED] = { "unused", "not used for as long as --older says" },
 	[ENV_GC_BAD] = { "bad", "found bad by a --verify command" },

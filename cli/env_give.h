@@ -7,7 +7,7 @@
 #include "cli/node_socket.h"
 
 /* Have bootseerd, or the pod's socket, provide the blocks of the job's snapshot.  -ENOENT with an
- * empty message: none of them is available to us; -ENOSYS: it is too old for this. */
+ * empty message: neither is there for us; -ENOSYS: bootseerd is too old for this. */
 int env_give_open(const struct env_mount_job *job, struct env_giver **ret,
 		  struct error *err) MUST_CHECK;
 /* Have bootseerd fetch the whole snapshot, in the background after this returns, for a process

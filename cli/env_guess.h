@@ -15,8 +15,7 @@ struct env_guess {
 	/* Set by the caller; all is borrowed, and not used elsewhere until env_guess_settle(). */
 	struct env_catalog *catalog;
 	const struct env_key *near;
-	struct env_mount_job job; /* where to restore; bootseerd may provide
-	                           * the blocks */
+	struct env_mount_job job; /* where to restore */
 	/* Private. */
 	struct thread thread;
 	bool is_begun;
@@ -29,8 +28,7 @@ struct env_guess {
 	                                  * error */
 	struct env_restoring *restoring; /* NULL: the restore failed; valid
 	                                  * after the thread was joined */
-	struct error hangs; /* timeout of the store, so that it is not asked
-	                     * again; valid after the join */
+	struct error hangs; /* timeout of the store; valid after the join */
 };
 
 /* Start the guess; if that fails there simply is none. */

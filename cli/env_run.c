@@ -268,8 +268,8 @@ static int find_snapshot_or_turn(struct env_run *r, struct env_turn **ret_turn,
 /* How the command ended. */
 struct ran {
 	int status;           /* as wait(2) has it */
-	int told;             /* the signal by which it was told to end, or 0 */
-	struct env_left left; /* processes that it left */
+	int told;             /* signal that told the command to end; 0: none */
+	struct env_left left; /* processes that the command left running */
 };
 
 static int run_command(const struct env_run_key *k, struct ran *ret,

@@ -34,14 +34,15 @@ struct env_run_config {
 /* The key of a command, and the lock of its targets. */
 struct env_run_key {
 	struct env_work work;
-	int64_t deadline_ns; /* until when to wait for other processes */
+	int64_t deadline_ns; /* time until which other processes are waited
+	                      * for */
 	bool quiet;
 	struct env_key key;
 	struct env_key near; /* key without a base, to guess the snapshot
 	                      * by; used if no targets were named */
-	int lock;            /* of the targets, from env_lock_take(); or -1 */
-	bool is_others;      /* another process had the lock when the key
-	                      * was computed */
+	int lock;            /* lock of the targets (env_lock_take()); -1:
+	                      * none */
+	bool is_others;      /* another process had the lock before */
 	bool is_within;      /* the lock is held by our caller, which does not
 	                 * touch the targets */
 };
@@ -49,7 +50,7 @@ struct env_run_key {
 /* The store of the snapshots. */
 struct env_run_store {
 	struct env_opened at;
-	int64_t ttl;       /* ns; older snapshots are made anew; 0: no limit */
+	int64_t ttl;       /* error that made the store unused; code 0: none */
 	struct error away; /* error of a store that is not used any more;
 	                    * code 0: none */
 };
@@ -73,8 +74,8 @@ int env_run_take_turn(const struct env_run_store *s, const struct digest *key,
 
 /* Parameters of a restore. */
 struct env_run_restore {
-	struct env_mount_job job;      /* where to restore; snapshot and
-	                                * check are not set */
+	struct env_mount_job job;      /* where to restore; no snapshot, no
+	                                * check */
 	const struct env_opened *at;   /* the opened store of the job */
 	struct env_smoke_check verify; /* check of the restored environment */
 	bool may_mount;                /* false: always unpack */

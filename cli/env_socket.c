@@ -33,11 +33,11 @@
 #include "net/shortage.h"
 
 #define CHILDREN_MAX 4
-#define ASK_S 5 /* for the client to send its request */
+#define ASK_S 5 /* seconds for the client to send its request */
 /* with ASK_S less than the client's timeout, after which it unpacks itself */
 #define MOUNT_S 75
-#define ANSWER_S 120 /* for all other replies */
-/* for the client's check, as a --verify may take an hour */
+#define ANSWER_S 120 /* seconds for replies to all other requests */
+/* seconds for the client's check, as a --verify may take an hour */
 #define KEEP_S 3700
 #define BURST 16 /* requests at once; then one per RATE_NS */
 #define RATE_NS NS_PER_S
@@ -67,8 +67,7 @@ struct pod_socket {
 	unsigned int n_children;
 	int64_t tokens, counted_ns;
 	struct accept_shortage shortage;
-	int64_t short_until_ns; /* until when no client is accepted, as
-	                         * descriptors or memory ran out */
+	int64_t short_until_ns; /* no client is accepted before this time */
 };
 
 /* ----------------------------------------------------------------------- question --- */

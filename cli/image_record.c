@@ -96,7 +96,7 @@ struct record_job {
 	struct node_client *node;
 	struct digest id, manifest;
 	char user[64];
-	json_t *reply; /* of image.record */
+	json_t *reply; /* bootseerd's reply to image.record */
 	int signal_fd;
 	int64_t until_ns;
 	enum container_event event;

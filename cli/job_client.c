@@ -20,7 +20,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 
-#define STATUS_CANNOT_RUN 126 /* as shells have it */
+#define STATUS_CANNOT_RUN 126 /* exit status that shells use for this */
 #define TAKEN_MS 10000 /* how long a container may take to read a signal */
 #define LOOK_S 1
 

@@ -390,8 +390,7 @@ static void start_socket(struct job_container *c)
 	job_words_fini(&w);
 	while (c->socket && access(pod, F_OK) < 0 && clock_now_ms() < until) {
 		if (waitpid(c->socket, NULL, WNOHANG) != 0)
-			c->socket = 0; /* it has ended, and its number may
-			                * be reused */
+			c->socket = 0; /* ended; its number may be reused */
 		else
 			(void)poll(NULL, 0, LOOK_MS);
 	}

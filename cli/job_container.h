@@ -14,7 +14,7 @@ struct job_container {
 	char *dir; /* owned folder; its subfolder "in" is mounted into the
 	            * container */
 	char id[48];
-	int lock; /* of `dir`, while the job runs; -1: none */
+	int lock; /* lock of `dir`, while the job runs; -1: none */
 	char *pid_file;
 	int signals, status; /* FIFOs to and from the container's first process;
 		         * -1: none */

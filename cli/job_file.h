@@ -41,9 +41,8 @@ struct job_stages {
 
 struct job_file {
 	json_t *text; /* the document, which owns the strings below */
-	char *name;   /* from the file or the environment, else the file's
-	               * name */
-	char *rank;   /* of this node; "0" if nothing sets it */
+	char *name;   /* from the file or environment, else the file's name */
+	char *rank;   /* rank of this node; "0" if nothing sets it */
 	bool stops;   /* a failed part ends the job */
 	char **command;
 	struct job_image image;
@@ -51,7 +50,7 @@ struct job_file {
 	struct job_stages stages;
 	struct job_ckpt ckpts[JOB_CKPTS_MAX];
 	size_t n_ckpts;
-	char *names[2]; /* of the node and the rank; owned */
+	char *names[2]; /* texts of the node and the rank; owned */
 };
 
 /* Read the file.  -EINVAL: the message has the key and its mistake. */

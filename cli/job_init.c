@@ -17,7 +17,7 @@
 #include "common/cleanup.h"
 #include "common/fs.h"
 
-#define STATUS_CANNOT_RUN 126 /* as shells have it */
+#define STATUS_CANNOT_RUN 126 /* exit status that shells use, as is 127 */
 #define STATUS_NOT_FOUND 127
 
 static void become_command(char *const *command, const sigset_t *mask)

@@ -8,7 +8,8 @@
 
 /* First arguments: "bootseer --job-init DIR COMMAND...". */
 #define JOB_INIT "--job-init"
-#define JOB_INIT_COMM "bootseer-init"         /* its name in /proc/PID/comm */
+/* name of the process in /proc/PID/comm */
+#define JOB_INIT_COMM "bootseer-init"
 #define JOB_CONTAINER_DIR "/run/bootseer-job" /* DIR in a container */
 /* FIFOs in DIR. */
 #define JOB_INIT_SIGNALS "signals"

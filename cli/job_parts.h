@@ -19,14 +19,13 @@ struct job_way {
 };
 
 struct job_part {
-	const char *stage; /* its name in the profiler */
-	char what[128];    /* name for messages */
+	const char *stage; /* the stage's name in the profiler */
+	char what[128];    /* name of the part in messages */
 	struct job_way way,
 		otherwise;    /* commands if `way` fails; no steps: none */
 	const char *ordinary; /* what `otherwise` does, for messages */
 	bool is_open;         /* the commands' output goes to the user */
-	bool is_ahead; /* not waited for, its failure is not reported; goes
-	                * on in `group` after the others ended */
+	bool is_ahead; /* not waited for, and may fail; goes on in `group` */
 	/* How the part went. */
 	bool is_done, is_ordinary;
 	bool is_cut; /* a signal to the job ended the command that ran */

@@ -34,7 +34,7 @@ struct nfs_limits {
 	uint64_t tcp_slots, rdma_slots; /* sunrpc.* settings, for each
 	                                 * connection */
 	uint64_t session_slots;    /* nfs.max_session_slots, since NFS 4.1 */
-	uint64_t read_ahead;       /* of the mount, bytes */
+	uint64_t read_ahead;       /* bytes that the mount reads ahead */
 	unsigned int major, minor; /* device number of the mount */
 };
 

@@ -27,7 +27,7 @@
 #include "common/text.h"
 #include "objects/oci.h"
 
-/* to import one layer, from a local file */
+/* timeout to import a layer from a local file */
 #define INGEST_TIMEOUT_MS (30 * 60 * 1000)
 #define READ_SIZE (1u << 20)
 #define NODE_TIMEOUT_NS (10 * INT64_C(1000000000))
@@ -75,7 +75,8 @@ struct blob_known {
 struct layer_fetch {
 	const struct fetch_config *config;
 	const char *namespace;    /* borrowed */
-	struct blob_known *blobs; /* of this namespace */
+	struct blob_known *blobs; /* blobs that containerd has in this
+	                           * namespace */
 	size_t n_blobs, cap_blobs;
 	struct progress *bar;
 	json_t *node; /* member "access" of bootseerd's status; NULL: not
@@ -165,7 +166,7 @@ static int read_json(struct layer_fetch *f, const struct digest *d,
 /* ------------------------------------------------------------------ layers --- */
 
 struct missing_layer {
-	const char *image; /* its name in containerd; borrowed */
+	const char *image; /* the image's name in containerd; borrowed */
 	struct digest manifest, digest;
 	size_t index;
 	uint64_t size;

@@ -19,11 +19,11 @@ struct ops_config {
 	char *name;
 	uint64_t days, nodes; /* `nodes` 0: more than half of the cluster's */
 	int64_t trained_ns;
-	int64_t save_ns, interval_ns; /* for ops cost; 0: not given */
+	int64_t save_ns, interval_ns; /* options of ops cost; 0: not given */
 	bool json;
 	struct ops_prom_config prom;
 	char *out;                 /* output file of ops report */
-	uint64_t slots, bandwidth; /* of a node; 0: not given */
+	uint64_t slots, bandwidth; /* limits of a node; 0: not given */
 	/* Options of ops precursors only. */
 	char *failures, *signals, *xid, *rules, *alertmanager,
 		*alertmanager_auth;

@@ -18,8 +18,8 @@ struct ops_signal {
 	enum ops_signal_kind kind;
 	const char *metric;
 	const char *labels; /* in braces; "": none */
-	int slow;           /* on a slow node: -1: lower; 1: higher; 0: no
-	                     * difference */
+	int slow;           /* how a slow node differs: -1: lower; 1:
+	                     * higher; 0: not */
 	bool is_there;      /* the server is known to have the metric */
 };
 

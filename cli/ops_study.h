@@ -26,8 +26,8 @@ struct ops_inquiry {
 	bool has_gpus; /* nodes are only compared while their GPUs work */
 	struct ops_span span;
 	struct ops_windows windows;
-	struct ops_window now;     /* of the last samples */
-	struct ops_windows latest; /* of `now` alone */
+	struct ops_window now;     /* window of the last samples */
+	struct ops_windows latest; /* list that has only `now` */
 	struct ops_study *study;
 	const struct ops_precursors *found; /* points into `study` */
 	int64_t begin_ns;

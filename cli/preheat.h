@@ -16,7 +16,8 @@ struct preheat_options {
 	const char *ref, *what;   /* "hot", "all", "env" */
 	const struct json_t *env; /* the snapshot, if `what` is "env";
 	                           * borrowed */
-	char *const *nodes;       /* each "NAME[,NAME...]", or "all" */
+	char *const *nodes;       /* how long to wait for all nodes; 0: not
+	                           * at all */
 	int64_t wait_ns;          /* how long to wait for all nodes; 0: do
 	                           * not wait */
 };

@@ -19,7 +19,7 @@
 const char *rootfs_temp_dir(void);
 
 struct rootfs {
-	int lock_fd;  /* of `dir`, which is locked while this process lives */
+	int lock_fd;  /* lock on `dir`, held while this process lives */
 	char *dir;    /* temporary folder; the caller may put files there */
 	char *merged; /* DIR/rootfs, the container's root */
 	char *image;  /* where the image is mounted */

@@ -46,8 +46,7 @@ int signer_load(const char *path, unsigned int use, struct sign_key **ret,
 /* A key to sign with, which may be newly made. */
 struct signer_new {
 	struct sign_key *key;
-	char *path; /* where the new key is to be stored; NULL: it was
-	             * loaded from a file */
+	char *path; /* where to store a new key; NULL: the key is not new */
 };
 
 /* Load the user's own key, or make a new one in memory only, so that a command that signs nothing

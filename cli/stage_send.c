@@ -42,11 +42,10 @@ struct sender {
 	struct buf batch; /* unsent lines, all of `node` */
 	char node[STAGE_NODE_MAX + 1];
 	bool is_live;     /* the log is read while it is written */
-	struct buf clock; /* this machine's time information, in the
-	                   * service's form */
+	struct buf clock; /* this machine's time, in the service's form */
 	int64_t kept_since_ms;
 	uint64_t events, stored, doubles, no_job, no_time, dropped;
-	struct error failure; /* of the last request; code 0: none */
+	struct error failure; /* error of the last request; code 0: none */
 };
 
 /* ------------------------------------------------------------------ sending --- */

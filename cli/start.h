@@ -11,9 +11,9 @@ struct start_config {
 	struct service_where where;
 	bool json;
 	uint64_t limit;
-	struct pod_options pod;          /* of start show */
-	char *format;                    /* of start export */
-	int64_t interval_ns, timeout_ns; /* of start watch */
+	struct pod_options pod;          /* option of start show */
+	char *format;                    /* option of start export */
+	int64_t interval_ns, timeout_ns; /* options of start watch */
 };
 
 #define START_LIMIT_OPTION(default_, text) \

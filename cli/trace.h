@@ -48,7 +48,7 @@ struct trace_where {
 
 /* A store of traces, opened for an image. */
 struct trace_place {
-	const char *ref;   /* as the user gave it; borrowed */
+	const char *ref;   /* image's name as the user gave it; borrowed */
 	const char *where; /* description of the store for messages */
 	struct image_target *target;
 	struct oci_store *oci;

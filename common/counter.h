@@ -40,11 +40,10 @@ void counter_copy_latency(struct counter_latency *to,
 			  struct counter_latency *from);
 
 struct counter_spec {
-	const char *name; /* without the prefix: "cache_hits_total" */
+	const char *name; /* name without the prefix: "cache_hits_total" */
 	enum counter_kind kind;
-	size_t offset;    /* where the value (uint64_t or the type of the
-	                   * kind) is in the struct of values */
-	const char *help; /* one sentence; says the unit */
+	size_t offset;    /* offset of the value in the struct of values */
+	const char *help; /* one sentence, with the unit */
 };
 
 /*

@@ -11,7 +11,7 @@
 
 #include "common/bytes.h"
 
-#define POLYNOMIAL 0x82F63B78u /* of CRC-32C, with its bits reversed */
+#define POLYNOMIAL 0x82F63B78u /* polynomial of CRC-32C, bits reversed */
 
 static uint32_t table[8][256];
 

@@ -21,7 +21,7 @@ struct remove_level {
 	DIR *dir;
 	bool did; /* an entry was removed since the folder was last read
 	           * from its beginning */
-	char name[NAME_MAX + 1]; /* of this folder, in the level above */
+	char name[NAME_MAX + 1]; /* name of this folder in the level above */
 };
 
 struct removal {

@@ -294,8 +294,7 @@ int mount_canonical(const char *path, char **ret, struct error *err)
 
 struct umount_job {
 	const char *path;
-	dev_t dev; /* only unmount a file system with this device number; 0:
-	            * any */
+	dev_t dev; /* the file system's device number; 0: any */
 	bool lazily;
 };
 

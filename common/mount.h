@@ -15,21 +15,20 @@
 #include "common/error.h"
 
 /*
- * Run `fn` in a child that holds no descriptor of ours and has lock number
- * `lock` of the file `run_dir`/mount.lock; its result is ours.
+ * Run `fn` in a child that has none of our descriptors, and holds lock number `lock` of the file
+ * `run_dir`/mount.lock.  Returns the result of `fn`.
  *
- * A system call that makes the kernel send FUSE requests to this very process
- * (mount with a device on the carrier, open, umount) cannot be killed while
- * such a request is under way.  Done by a thread of the daemon it would keep a
- * killed daemon from ever ending, and its successor from starting.  A child is
- * simply left over, and its request is answered by the successor; the lock
- * makes the successor's own work on the same mount wait for it.
+ * A system call that makes the kernel send FUSE requests to this very process (mount with a device
+ * on the carrier, open, umount) cannot be killed while such a request is under way.  In a thread
+ * of the daemon it would keep a killed daemon from ending, and its successor from starting.  A
+ * child is simply left behind, and the successor answers its request; with the lock, the
+ * successor's own work on the same mount waits for the child.
  *
- * The child is a fork of a process with threads, of which one may have held a lock of the
- * allocator at that moment: what `fn` needs is allocated before, and it allocates and
- * frees nothing.  Of this header it may call mount_see() and mount_options_add().
+ * The child is forked from a process with threads, one of which may have held a lock of the
+ * allocator.  So `fn` must not allocate or free; what it needs is allocated before.  Of this
+ * header it may call mount_see() and mount_options_add().
  *
- * Blocks; any thread.  -ETIMEDOUT: another has had the lock for 20 s, or `fn` did not end
+ * Blocks; any thread.  -ETIMEDOUT: another process had the lock for 20 s, or `fn` did not end
  * within 300 s.
  */
 typedef int mount_isolated_fn(void *arg, struct error *err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Mounts as /proc/self/mountinfo lists them; no file system is asked. */
+/* Mounts in /proc/self/mountinfo; reading it sends no request to a file system. */
 #ifndef BOOTSEER_COMMON_MOUNTINFO_H
 #define BOOTSEER_COMMON_MOUNTINFO_H
 

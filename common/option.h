@@ -30,20 +30,19 @@ struct option_spec {
 	const char *key; /* long option and configuration key: "cache-quota" */
 	char letter;     /* short option, or 0 */
 	enum option_type type;
-	size_t offset;         /* of the value's member in the configuration
+	size_t offset;             /* offset of the member in the configuration
 	                        * struct */
-	const char *def;       /* as text; NULL: unset, 0, false */
-	const char *min, *max; /* as text; NULL: no bound */
-	const char *arg;       /* name of the value in --help: "DIR" */
-	const char *const
-		*values; /* of an OPTION_ENUM, NULL-terminated; for OPTION_FILE:
-			  * words allowed instead of a file's name */
-	const char *help;   /* one sentence */
-	const char *absent; /* OPTION_FILE: what to do when the file is
+	const char *def;           /* default as text; NULL: unset, 0, false */
+	const char *min, *max;     /* bounds as text; NULL: no bound */
+	const char *arg;           /* name of the value in --help: "DIR" */
+	const char *const *values; /* for OPTION_ENUM, NULL-terminated; for
+		          * OPTION_FILE: words allowed instead of a file */
+	const char *help;          /* description in one sentence */
+	const char *absent;        /* OPTION_FILE: what to do when the file is
 	                     * missing */
-	const char *bare;   /* value of "--key" without "="; such an option
+	const char *bare; /* value of "--key" without "="; such an option
 	                     * takes no next word */
-	bool no_file;       /* allowed on the command line only */
+	bool no_file;     /* allowed on the command line only */
 };
 
 /* A program (or one subcommand of it) as --help shows it. */

@@ -85,8 +85,7 @@ static int next_words(const struct option_program *const *programs,
 		n = strcspn(word, " ");
 		if (ret->len >= n && ret->data &&
 		    strncmp(ret->data + ret->len - n, word, n) == 0)
-			continue; /* the previous program has the same word:
-	                           * programs of a group are neighbours */
+			continue; /* the previous program's group is the same */
 		rc = buf_printf(ret, " %.*s", (int)n, word);
 	}
 	return rc;

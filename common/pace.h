@@ -13,7 +13,8 @@ enum pace_level {
 	            * network's queues, in which other traffic would wait */
 	PACE_WAIT, /* more urgent bytes are on their way: send nothing until
 	            * pace.wait() returns */
-	PACE_STOP, /* not wanted any more: end soon, with -ECANCELED */
+	PACE_STOP, /* the transfer is not wanted any more: end soon, with
+	            * -ECANCELED */
 };
 
 /* All functions are called by the transfer's thread. */

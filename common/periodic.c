@@ -16,7 +16,7 @@ struct periodic {
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t changed;
 	bool is_stopping, is_woken;
-	int64_t at_ns; /* when the function is called next */
+	int64_t at_ns; /* time of the next call */
 };
 
 static void *periodic_main(void *arg)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Secrets in files: AES-256-GCM, with a key that lies in another file. */
+/* Encrypted files for secrets: AES-256-GCM, with a key in another file. */
 #ifndef BOOTSEER_COMMON_SEAL_H
 #define BOOTSEER_COMMON_SEAL_H
 

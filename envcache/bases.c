@@ -122,12 +122,12 @@ struct bases {
 	struct object_store *store;
 	const struct env_digests *doomed, *bad;
 	struct block_table *table;
-	enum base_pack *presence; /* of each pack, as found by its only
+	enum base_pack *presence; /* for each pack: the result of its only
 	                           * request */
 	struct block *used;       /* blocks that a capture took from the
 	                           * index */
 	size_t n_used, cap_used;
-	atomic_bool *has_failed; /* of each pack, during the check */
+	atomic_bool *has_failed; /* for each pack, during the check */
 	struct block_source **packs;
 };
 

@@ -77,7 +77,7 @@ static int read_data(struct tree_writer *w, const struct env_entry *e, int fd,
 	int rc = 0;
 
 	if (from < 0 && errno == ENXIO) {
-		*off = e->size; /* nothing but a hole */
+		*off = e->size; /* the rest of the file is a hole */
 		return 0;
 	}
 	end = from < 0 ? -1 : lseek(fd, from, SEEK_HOLE);

@@ -19,7 +19,7 @@
 
 #define HOUR_MS INT64_C(3600000)
 #define PATIENT_LOOKS 8 /* after so many requests a waiter asks less often */
-#define LAZY 4          /* by this factor */
+#define LAZY 4          /* pauses then get longer by this factor */
 /* attempts to write a published index to the store's own catalog */
 #define COMMITS 3
 
@@ -31,7 +31,8 @@ struct service_catalog {
 	bool is_away;
 	char passed_over[ENV_CAPTURE_ROOM]; /* a capture that is ignored;
 	                                     * "": none */
-	uint64_t generation;                /* of the lease held now; 0: none */
+	uint64_t generation;                /* generation of the lease held
+	                                     * now; 0: none */
 };
 
 static struct service_catalog *service_of(struct env_catalog *c)

@@ -9,7 +9,8 @@
 /* A regular file whose content and extended attributes are to be read. */
 struct changed_file {
 	struct inode *inode;
-	const struct env_entry *entry; /* in the scan after the command */
+	const struct env_entry *entry; /* the file's entry in the scan after
+	                                * the command */
 };
 
 struct changes {

@@ -16,7 +16,7 @@ enum env_differs_in {
 	ENV_DIFFERS_CONTENT = 2,
 	ENV_DIFFERS_MODE = 4, /* permissions */
 	ENV_DIFFERS_OWNER = 8,
-	ENV_DIFFERS_TIME = 16, /* of modification */
+	ENV_DIFFERS_TIME = 16, /* time of modification */
 	ENV_DIFFERS_TARGET = 32,
 	ENV_DIFFERS_XATTR = 64,
 	ENV_DIFFERS_DEVICE = 128,
@@ -55,8 +55,8 @@ struct env_diff {
 	void *arg;
 	/* Set by env_diff(). */
 	uint64_t n_removed, n_added, n_changed;
-	uint64_t removed_bytes, added_bytes; /* of regular files, counted
-	                                      * for each name */
+	uint64_t removed_bytes, added_bytes; /* sizes of regular files, for
+	                                      * each name */
 	uint64_t fetched;                    /* bytes of blocks that were
 	                                      * fetched, unpacked */
 };

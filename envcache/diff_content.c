@@ -19,8 +19,9 @@ enum piece_kind { PIECE_ZEROS, PIECE_BYTES, PIECE_BLOCK };
 struct content_piece {
 	enum piece_kind kind;
 	uint64_t len;
-	const uint8_t *bytes; /* for PIECE_BYTES */
-	size_t index;         /* for PIECE_BLOCK: index in the block map */
+	const uint8_t *bytes; /* content, if kind is PIECE_BYTES */
+	size_t index;         /* number in the block map, if kind is
+	                       * PIECE_BLOCK */
 	uint32_t from;        /* first byte in the block */
 	struct block block;
 };

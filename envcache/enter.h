@@ -20,11 +20,10 @@ int asker_mounts(const struct env_asker *a, FILE **ret,
 
 struct asker_overlay {
 	const char *source; /* name in the mount table */
-	const char *base;   /* an empty folder of ours, to attach the target's
-		       * mount to */
+	const char *base;   /* empty folder of ours, for the target's mount */
 	const char *upper, *work;
 	int snapshot; /* O_PATH */
-	int target;   /* from asker_open_target() */
+	int target;   /* descriptor from asker_open_target() */
 	bool is_noexec;
 };
 /* Mount the overlay at the target in the asker's namespace, nosuid and nodev. */

@@ -145,7 +145,8 @@ struct env_marks {
 struct env_snapshot {
 	struct env_key key;
 	struct env_targets targets;
-	struct digest manifest;       /* of the artifact that holds the files */
+	struct digest manifest;       /* digest of the artifact that holds
+	                               * the files */
 	char folder[ENV_FOLDER_ROOM]; /* random hex name of the folder with
 	                               * its blobs */
 	char *by;                     /* host that made it */

@@ -33,8 +33,7 @@ struct env_gc_told {
 struct env_gc {
 	int64_t now_ms;      /* the store's time if it has a clock, else ours */
 	int64_t older_ms;    /* remove snapshots unused this long; < 0: none */
-	uint64_t keep_bytes; /* most bytes stored for all snapshots; the
-	                      * last used are kept */
+	uint64_t keep_bytes; /* bound of bytes stored for all snapshots */
 	bool dry_run;
 	/* Called with the fate of each snapshot; of those to be removed, before the removal.  May
 	 * be NULL. */

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inputs of a command beside its words, as far as they can be told without running it:
- * files that its words name, files that those include, lock files and settings of package
- * managers, variables that they obey, the type of GPU. docs/environments.md has the
- * rules.
+ * Inputs of a command besides its words, as far as they can be found without running it: files
+ * that the words name, files included by those, lock files and settings of package managers,
+ * variables that these use, and the type of GPU. docs/environments.md has the rules.
  */
 #ifndef BOOTSEER_ENVCACHE_INPUTS_H
 #define BOOTSEER_ENVCACHE_INPUTS_H

@@ -17,7 +17,8 @@
 #include "envcache/words.h"
 
 #define SETTINGS_MAX (1u << 20) /* bytes of a file */
-#define FILES_MAX 256           /* of a folder of settings */
+/* most files of a folder of settings that are read */
+#define FILES_MAX 256
 
 /* A package manager's names and files.  Lists end with NULL. In files, "~" is $HOME, a final slash
  * stands for all files of a folder; relative names are in the working folder. */

@@ -67,12 +67,12 @@ struct naming_word {
 		         * before, or the part up to `=` */
 	bool is_input;      /* files that it names are inputs, not only
 	                    * folders */
-	bool is_text;       /* has blanks: it is examined as a text, not in
-	                    * parts */
+	bool is_text;       /* has blanks, so it is examined as a text */
 	bool is_open;       /* a pattern, or contains parts that only the
 	                    * shell can expand */
 	bool is_of_tool;    /* an argument of a package manager */
-	bool has_one_path;  /* not a list of paths such as PATH=A:B */
+	bool has_one_path;  /* a folder's contents count, for the present
+	                     * part */
 	bool is_content;    /* the contents of a folder named by the present
 	                  * part count */
 	bool is_found;      /* a file or folder of this name was found */

@@ -408,10 +408,9 @@ int env_join(const struct env_join *j, struct error *err)
 struct part_search {
 	const char *prefix;
 	const char *path;
-	struct buf source, upper; /* of the topmost mount at the path; ends
-	                           * with NUL */
-	struct buf paths, uppers; /* of all mounts with this source, each
-	                           * ending with NUL */
+	struct buf source, upper; /* texts of the topmost mount, ending with
+	                           * NUL */
+	struct buf paths, uppers; /* texts of all mounts with this source */
 };
 
 static int find_source(void *arg, const struct mount_row *row)

@@ -213,8 +213,7 @@ static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 	int rc;
 
 	if (built_path(d->parent) && d->inode->nlink == 1)
-		return 0; /* it was created at its final place in the built
-		           * folder */
+		return 0; /* it was created in its built folder */
 	if (has_kept_file(w, dir, d))
 		return 0;
 	place_node_path(plan, (uint32_t)d->inode->user, name);

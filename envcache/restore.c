@@ -35,8 +35,7 @@ struct env_restoring {
 	char **made; /* folders that were created, outermost first */
 	size_t n_made, cap_made;
 	struct env_restore_check *check;
-	atomic_uint *n_left; /* for each node, pieces that are not written
-	                      * yet */
+	atomic_uint *n_left; /* for each node, pieces still to be written */
 	atomic_size_t next;
 	atomic_size_t n_put; /* pieces written so far */
 	struct base_look look;

@@ -35,13 +35,14 @@ struct env_lease_said {
 		ENV_LEASE_YOURS,
 		ENV_LEASE_HELD,
 		ENV_LEASE_MADE,
-		ENV_LEASE_FAILED, /* another node's command failed since the
-		                   * wait began */
+		ENV_LEASE_FAILED, /* another node's command failed meanwhile */
 	} state;
-	uint64_t generation;         /* with ENV_LEASE_YOURS */
+	uint64_t generation;         /* number of the lease, with
+	                              * ENV_LEASE_YOURS */
 	int64_t failures;            /* number of failed commands so far */
 	uint32_t retry_ms;           /* pause before the next request */
-	char holder[ENV_OWNER_ROOM]; /* with ENV_LEASE_HELD; "": unknown */
+	char holder[ENV_OWNER_ROOM]; /* node that has the lease
+	                              * (ENV_LEASE_HELD); "": unknown */
 };
 
 /* All calls return -ENOENT if the service lacks these routes; -EREMOTEIO if it refused or is full
@@ -58,8 +59,7 @@ struct env_lease_ask {
 	const char *by; /* the requester, shown to users */
 	uint32_t ttl_ms;
 	const char *instead; /* a capture to be replaced, or "" */
-	int64_t failures;    /* from the first reply; < 0: this is the first
-	                      * request */
+	int64_t failures;    /* count in the first reply; < 0: first request */
 };
 int env_calls_take(const struct env_calls *s, const struct digest *key,
 		   const struct env_lease_ask *want, struct env_lease_said *ret,

@@ -690,8 +690,7 @@ int stage_undo(struct stage *s, bool keeps_others, struct error *err)
 
 		(void)fd;
 	}
-	close_one(&s->dir); /* without a descriptor, stage_close() keeps the
-	                     * folder */
+	close_one(&s->dir); /* so stage_close() does not remove the folder */
 	return rc < 0 ? error_wrap(err, rc,
 				   "what was there before is in '%s/old'",
 				   s->name)

@@ -38,7 +38,7 @@ struct stage {
 	int new_fd; /* its subfolder `new` */
 	int old_fd;
 	int log_fd;
-	char name[40]; /* of the staging folder */
+	char name[40]; /* name of the staging folder */
 	uint32_t n_old;
 	bool has_kept; /* `old` has a file whose place another process has
 	                * taken */

@@ -19,8 +19,8 @@ struct unpack_node {
 /* Bytes of a block that belong to a file. */
 struct unpack_piece {
 	size_t block;  /* index in the block map */
-	uint64_t off;  /* in the file */
-	uint32_t from; /* in the block */
+	uint64_t off;  /* position in the file */
+	uint32_t from; /* position in the block */
 	uint32_t len;
 	uint32_t node;
 };

@@ -12,8 +12,8 @@
 #define SHELL_WORDS_MAX 20000u
 
 struct shell_word {
-	char *text;     /* without quotes, variables replaced by their values */
-	char *written;  /* without quotes, variables by name */
+	char *text;     /* the word without quotes, variables expanded */
+	char *written;  /* the word without quotes, variables unexpanded */
 	bool is_first;  /* the word is a command's name */
 	bool is_piped;  /* is_first, and the command reads the output of the
 	                 * one before "|" */

@@ -164,7 +164,7 @@ Test(env_lock, in_another_pid_namespace_nobody_waits, .init = set_up,
 	cr_expect_eq(status, 0);
 }
 
-/* Whether the folders exist or not; targets elsewhere are independent. */
+/* For each pair of related folders, existing or not; unrelated targets are independent. */
 Test(env_lock, a_target_is_not_had_with_one_that_lies_in_it_or_around_it,
      .init = set_up, .fini = tear_down)
 {
