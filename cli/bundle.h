@@ -34,10 +34,9 @@ int bundle_mount_check(const char *text, struct error *err) MUST_CHECK;
 
 struct bundle_spec {
 	const json_t *image;  /* the image's configuration, as stored */
-	char *const *command; /* instead of the image's own; ends with NULL;
-	                       * empty: none */
-	char *const *env;     /* "NAME=VALUE", override the image's; may be
-	                       * NULL */
+	char *const *command; /* replaces the image's own; NULL ends; empty:
+	                       * not */
+	char *const *env;     /* "NAME=VALUE", over the image's; may be NULL */
 	char *const *mounts;  /* "SOURCE:TARGET[:ro]"; may be NULL */
 	const struct bundle_user *user;
 	const char *rootfs;

@@ -251,8 +251,7 @@ static int follow_child(int pidfd, int in, int64_t deadline, struct buf *ret)
 			continue; /* interrupted by a signal */
 		drain_pipe(in, ret);
 		if (p[1].revents & POLLHUP)
-			p[1].fd = -1; /* the child closed its output but
-			               * still runs */
+			p[1].fd = -1; /* it closed its output, but runs */
 		if (p[0].revents)
 			return 0;
 	}

@@ -39,8 +39,7 @@ struct ckpt_bar {
 	struct progress *bar;
 	const char *what;
 	uint64_t before,
-		total; /* bytes: of files that are done; of all files, 0:
-		        * unknown */
+		total; /* bytes of finished files; of all, 0: unknown */
 };
 void ckpt_bar_step(void *bar, uint64_t done, uint64_t total);
 

@@ -43,13 +43,11 @@ struct ckpt_cp {
 	const struct ckpt_cp_config *cfg;
 	struct object_store *store;
 	const char *from, *to;
-	bool is_into; /* `to` is a folder, so the file keeps its name below
-	               * it */
+	bool is_into; /* `to` is a folder, and the file keeps its name */
 	char *folder; /* folder for which it was checked that no file has
 	               * the name of one above */
 	struct ckpt_bar bar;
-	bool is_probed; /* the store was probed, before the first file
-	                 * written */
+	bool is_probed; /* the store was probed before the first write */
 	uint64_t n_files, n_bytes;
 };
 

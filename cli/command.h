@@ -8,8 +8,7 @@
 struct command {
 	const char *brief; /* a line of 'bootseer --help', at most 58 long */
 	struct option_program program; /* name: "bootseer image convert" */
-	size_t config_size;            /* bytes of the struct that the
-	                                * options fill */
+	size_t config_size;            /* size of the struct for the options */
 	/* Check for mistakes that show in the command line alone, before any access to files or
 	 * network; exit status 2.  May be NULL. */
 	int (*check)(const void *config, char **args, struct error *err);

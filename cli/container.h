@@ -11,13 +11,10 @@
 #include "common/error.h"
 
 struct container_config {
-	const char *dir; /* the bundle, which has config.json; more files
-	                  * are made in it */
+	const char *dir; /* the bundle: has config.json, gets more files */
 	const char *id;
-	const char *ready_file; /* path in the container, absolute; may be
-	                         * NULL */
-	const char *ready_line; /* extended regular expression of a line;
-	                         * may be NULL */
+	const char *ready_file; /* path in the container; may be NULL */
+	const char *ready_line; /* regular expression (extended); may be NULL */
 	int signal_fd;          /* signals that end the run */
 };
 
@@ -31,8 +28,7 @@ int container_start(const struct container_config *cfg, struct container **ret,
 		    struct error *err) MUST_CHECK;
 
 enum container_event {
-	CONTAINER_READY, /* the ready file exists, or the ready line was
-	                  * printed */
+	CONTAINER_READY, /* the ready file exists, or its line came */
 	CONTAINER_ENDED,
 	CONTAINER_LATE,   /* the time `until_ns` has come */
 	CONTAINER_SIGNAL, /* a signal of signal_fd came */

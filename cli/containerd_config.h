@@ -14,8 +14,7 @@
 #define CONTAINERD_DIFFER "bootseer-diff"
 
 struct containerd_config {
-	unsigned int version;  /* version of the file; 0: not stated, which
-	                        * means 1 */
+	unsigned int version;  /* version of the file; 0: unset, meaning 1 */
 	bool proxy;            /* the plugin is configured as a proxy plugin */
 	bool used;             /* CRI uses it for pods, perhaps of one
 	                        * runtime only */
@@ -23,15 +22,12 @@ struct containerd_config {
 	bool labels;           /* CRI passes the image's name with each pull */
 	bool cri_off;          /* CRI is among disabled_plugins */
 	bool misplaced;        /* snapshotter = "bootseer" is in a section that
-	                 * this version ignores */
+	                        * this version ignores */
 	bool rebase;           /* layers are unpacked in parallel */
 	bool remap_ids;        /* ids of user namespaces are mapped by mounts */
-	bool discards;         /* containerd deletes layers once they are
-	                        * unpacked */
-	bool has_old_hosts;    /* registry.mirrors is set, which excludes
-	                        * config_path */
-	bool differ_listed;    /* bootseer-diff is among those that unpack
-	                        * layers */
+	bool discards;         /* containerd deletes layers once unpacked */
+	bool has_old_hosts;    /* has registry.mirrors, excludes config_path */
+	bool differ_listed;    /* bootseer-diff is one that unpacks layers */
 	bool differ_first;     /* ... and the first of them */
 	char config_path[512]; /* folders of hosts.toml for CRI, "DIR:DIR";
 	                        * "": not set */

@@ -23,8 +23,7 @@ enum dropin_pods {
 struct dropin_want {
 	enum dropin_pods pods;
 	const char *address;  /* path of the plugin's socket */
-	const char *root;     /* its folder, by whose disk the kubelet
-	                       * counts space */
+	const char *root;     /* its folder, on the disk that kubelet counts */
 	const char *platform; /* platform of the node: "linux/amd64" */
 	bool remap_ids;       /* the node's kernel maps the ids of mounts */
 	bool unpack;          /* bootseerd unpacks layers of ordinary images */

@@ -23,9 +23,8 @@ struct hosts_files {
 struct hosts_want {
 	const char *config_path; /* containerd's: "DIR:DIR" */
 	const char *search;      /* config_path, and folders where a join with
-	                     * other settings may have left entries */
-	char *const *registries; /* names ("_default" is one) up to a NULL;
-	                          * NULL: none */
+	                          * other settings may have left entries */
+	char *const *registries; /* ends with NULL; "_default" is allowed */
 	const char *entry;       /* text of bootseerd's own hosts.toml */
 };
 

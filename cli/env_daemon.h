@@ -11,8 +11,7 @@
 struct env_daemons {
 	char **commands; /* NAME=COMMAND */
 	char **ready;    /* NAME=COMMAND: succeeds once the daemon is ready */
-	char *dir;       /* folder of logs and locks; NULL: the default
-	                  * folder */
+	char *dir;       /* folder of logs and locks; NULL: the usual one */
 	int64_t timeout; /* nanoseconds for each daemon to get ready */
 	/* Names of daemons to dump, or to restore where a dump exists. */
 	char **dumped;

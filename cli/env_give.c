@@ -37,12 +37,10 @@ struct env_give {
 	struct node_client *node; /* connection to bootseerd, or NULL: the
 	                           * next member is used */
 	int pod;
-	int blocks; /* file of blocks, for root; -1: blocks come by the
-	             * socket */
-	char name[ENV_MOUNT_NAME_ROOM]; /* name of bootseerd's mount, for
-	                                 * root; "": none */
-	char *socket;                   /* path of bootseerd's socket; may
-	                                 * be NULL */
+	int blocks; /* file of blocks, for root; -1: the socket brings them */
+	char name[ENV_MOUNT_NAME_ROOM]; /* bootseerd's mount, for root; "":
+	                                 * none */
+	char *socket;                   /* bootseerd's socket; may be NULL */
 };
 
 /* ------------------------------------------------------------------------ bytes --- */

@@ -21,7 +21,7 @@ struct env_guess {
 	bool is_begun;
 	atomic_bool stop;
 	atomic_bool has_snap; /* the members below are set, and `catalog` may be
-		           * used elsewhere */
+	                       * used elsewhere */
 	struct env_snapshot snap;
 	struct env_giver *giver;
 	struct error why_not_given;      /* why `giver` is NULL; code 0: no

@@ -34,25 +34,22 @@ struct env_run_config {
 /* The key of a command, and the lock of its targets. */
 struct env_run_key {
 	struct env_work work;
-	int64_t deadline_ns; /* time until which other processes are waited
-	                      * for */
+	int64_t deadline_ns; /* until then other processes are waited for */
 	bool quiet;
 	struct env_key key;
 	struct env_key near; /* key without a base, to guess the snapshot
 	                      * by; used if no targets were named */
-	int lock;            /* lock of the targets (env_lock_take()); -1:
-	                      * none */
+	int lock;            /* from env_lock_take(), for the targets; or -1 */
 	bool is_others;      /* another process had the lock before */
 	bool is_within;      /* the lock is held by our caller, which does not
-	                 * touch the targets */
+	                      * touch the targets */
 };
 
 /* The store of the snapshots. */
 struct env_run_store {
 	struct env_opened at;
 	int64_t ttl;       /* error that made the store unused; code 0: none */
-	struct error away; /* error of a store that is not used any more;
-	                    * code 0: none */
+	struct error away; /* why the store is not used; code 0: it is */
 };
 
 /* ---- the steps ---- */
@@ -74,8 +71,7 @@ int env_run_take_turn(const struct env_run_store *s, const struct digest *key,
 
 /* Parameters of a restore. */
 struct env_run_restore {
-	struct env_mount_job job;      /* where to restore; no snapshot, no
-	                                * check */
+	struct env_mount_job job;      /* where to restore; no snapshot yet */
 	const struct env_opened *at;   /* the opened store of the job */
 	struct env_smoke_check verify; /* check of the restored environment */
 	bool may_mount;                /* false: always unpack */

@@ -407,8 +407,7 @@ static int answer_question(const struct pod_socket *s, int fd,
 	AUTO_BUF line = BUF_INIT;
 	char name[ENV_MOUNT_NAME_ROOM];
 	AUTO_CLOSE int place = -1;
-	struct error alone = ERROR_INIT; /* why no mount can be made for
-	                                  * this client */
+	struct error alone = ERROR_INIT; /* why nothing can be mounted here */
 	int known = env_asker_open(fd, &asker, &alone);
 	/* Read the request before refusing: a client still writing would get an error from the
 	 * close instead of our reply. */

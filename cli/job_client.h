@@ -12,11 +12,11 @@ struct job_client {
 	char *const *argv;
 	const sigset_t *mask; /* signal mask for the client */
 	const char *pid_file; /* file to which the client writes the number of
-		            * the container's first process */
+	                       * the container's first process */
 	int in;               /* the client's stdin; -1: ours */
 	int signals, status;  /* FIFOs of job_init_main() */
 	bool is_terminal;     /* the container has our terminal, through the
-	                      * client */
+	                       * client */
 };
 
 /*

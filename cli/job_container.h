@@ -11,13 +11,12 @@
 struct job_container {
 	const struct job_file *file;
 	const char *self;
-	char *dir; /* owned folder; its subfolder "in" is mounted into the
-	            * container */
+	char *dir; /* owned; "in" in it is mounted into the container */
 	char id[48];
 	int lock; /* lock of `dir`, while the job runs; -1: none */
 	char *pid_file;
 	int signals, status; /* FIFOs to and from the container's first process;
-		         * -1: none */
+	                      * -1: none */
 	struct job_words words;
 	struct job_relay relay;
 	pid_t socket; /* process of 'env socket'; 0: none */

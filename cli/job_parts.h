@@ -38,8 +38,7 @@ struct job_part {
 	 * a strange process when the group is killed. */
 	pid_t group;
 	int pidfd, said;
-	int reader; /* pidfd of the process that the command left running;
-	             * 0: none */
+	int reader; /* pidfd of the process that the command left; 0: none */
 };
 
 /* Add a step to a way and return its words; NULL: too many steps. */

@@ -9,8 +9,7 @@
 #include "common/error.h"
 
 struct job_relay {
-	int keep[2]; /* our own writing ends, which prevent an early end of
-	              * file */
+	int keep[2]; /* writing ends of ours, which keep the FIFOs open */
 	int typed;   /* stdin of the process that runs the program; -1: ours */
 	pid_t pid;
 };

@@ -13,8 +13,7 @@
 
 struct job_say {
 	const struct job_file *file;
-	struct stage_emitter *emitter; /* NULL: bootseer-events does not
-	                                * follow this node */
+	struct stage_emitter *emitter; /* NULL: no bootseer-events here */
 	int sender_fd;                 /* pipe to 'stage send'; -1: none */
 	pid_t sender;
 };

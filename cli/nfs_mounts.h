@@ -31,8 +31,7 @@ int nfs_mounts_parse(char *text, nfs_mount_fn *fn, void *arg);
 
 /* The machine's limits for a mount; 0: unknown. */
 struct nfs_limits {
-	uint64_t tcp_slots, rdma_slots; /* sunrpc.* settings, for each
-	                                 * connection */
+	uint64_t tcp_slots, rdma_slots; /* sunrpc.*, of each connection */
 	uint64_t session_slots;    /* nfs.max_session_slots, since NFS 4.1 */
 	uint64_t read_ahead;       /* bytes that the mount reads ahead */
 	unsigned int major, minor; /* device number of the mount */

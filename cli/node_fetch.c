@@ -75,8 +75,7 @@ struct blob_known {
 struct layer_fetch {
 	const struct fetch_config *config;
 	const char *namespace;    /* borrowed */
-	struct blob_known *blobs; /* blobs that containerd has in this
-	                           * namespace */
+	struct blob_known *blobs; /* known blobs of this namespace */
 	size_t n_blobs, cap_blobs;
 	struct progress *bar;
 	json_t *node; /* member "access" of bootseerd's status; NULL: not

@@ -15,8 +15,7 @@
 /* A run of the command. */
 struct recover_run {
 	struct kube *kube;
-	bool is_real; /* false: dry run, the server checks but changes
-	               * nothing */
+	bool is_real; /* false: the server checks, but changes nothing */
 	char by[RECOVER_BY_MAX]; /* this user, as the API server names it */
 	char at[RECOVER_TIME_MAX];
 	char holder[64]; /* unique name as the lease's holder */

@@ -8,8 +8,7 @@
 struct ops_server {
 	char url[64];
 	char to[32];  /* the end of its data, in the form of --to */
-	char *folder; /* data folder of our Prometheus; NULL: none was
-	               * started */
+	char *folder; /* folder of a Prometheus of ours; NULL: none */
 	int stays;    /* our Prometheus runs until this descriptor is closed */
 	int said;     /* pipe of its log */
 	int pid;

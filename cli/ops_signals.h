@@ -13,8 +13,7 @@ enum ops_signal_kind {
 };
 
 struct ops_signal {
-	const char *over; /* how a node's series are combined: "sum", "min"
-	                   * or "max" */
+	const char *over; /* joins the series of a node: "sum", "min", "max" */
 	enum ops_signal_kind kind;
 	const char *metric;
 	const char *labels; /* in braces; "": none */

@@ -19,7 +19,7 @@ FILE *plain_output_bar(void);
 /* State of a text that is written in pieces; initialise to zero. */
 struct plain_text {
 	unsigned int n_left; /* bytes of an unfinished UTF-8 character that are
-		         * still to come */
+	                      * still to come */
 	unsigned char lead;  /* first byte of that character */
 };
 

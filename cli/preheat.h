@@ -16,10 +16,9 @@ struct preheat_options {
 	const char *ref, *what;   /* "hot", "all", "env" */
 	const struct json_t *env; /* the snapshot, if `what` is "env";
 	                           * borrowed */
-	char *const *nodes;       /* how long to wait for all nodes; 0: not
-	                           * at all */
-	int64_t wait_ns;          /* how long to wait for all nodes; 0: do
-	                           * not wait */
+	char *const *nodes;       /* each is "NAME[,NAME...]", or "all" */
+	int64_t wait_ns;          /* wait for all nodes this long; 0: not at
+	                           * all */
 };
 
 /* Is the order for all nodes? */

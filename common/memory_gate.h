@@ -29,8 +29,7 @@ struct memory_gate {
 	                       * takes more at once */
 	pthread_mutex_t lock; /* protects the rest */
 	pthread_cond_t given;
-	struct memory_claim *first; /* claims that have memory or wait for
-	                             * it: a short list */
+	struct memory_claim *first; /* claims that have memory, or wait */
 	uint64_t used;
 };
 
@@ -39,13 +38,11 @@ struct memory_gate {
 struct memory_claim {
 	struct memory_gate *gate;
 	const char *name;  /* borrowed */
-	struct pace *pace; /* says whether the memory is still wanted; NULL:
-	                    * always */
+	struct pace *pace; /* says whether memory is still wanted, or NULL */
 
 	uint64_t bytes; /* memory that the claim has */
 	uint64_t wants;
-	uint64_t came;     /* bytes that arrived since the rate was last
-	                    * judged */
+	uint64_t came;     /* bytes since the rate was last judged */
 	int64_t waited_ns; /* time spent waiting for those bytes */
 	struct memory_claim *next;
 };
@@ -62,7 +59,7 @@ void memory_gate_fini(struct memory_gate *g); /* no claim may have memory */
 int memory_claim_take(struct memory_claim *c, uint64_t bytes,
 		      int64_t timeout_ns, struct error *err) MUST_CHECK;
 void memory_claim_give(struct memory_claim *c); /* gives back all of it, if
-	                                         * any */
+                                                 * any */
 
 /*
  * Report that `n` bytes of the data arrived after `waited_ns` of waiting for nothing else.

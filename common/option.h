@@ -16,10 +16,8 @@
 enum option_type {
 	OPTION_BOOL,     /* bool; "--key" or "--key=no" */
 	OPTION_STRING,   /* char *, owned by the configuration; NULL if unset */
-	OPTION_FILE,     /* like STRING: the name of a file, which must be
-	                  * readable */
-	OPTION_LIST,     /* char **, NULL-terminated, owned; each repetition
-	                  * appends */
+	OPTION_FILE,     /* STRING with the name of a readable file */
+	OPTION_LIST,     /* char **, NULL-terminated, owned; may repeat */
 	OPTION_INTEGER,  /* uint64_t */
 	OPTION_SIZE,     /* uint64_t bytes; "10G", "512K", powers of 1024 */
 	OPTION_DURATION, /* int64_t nanoseconds; "5s", "250ms", "2m", "1h" */
@@ -31,17 +29,16 @@ struct option_spec {
 	char letter;     /* short option, or 0 */
 	enum option_type type;
 	size_t offset;             /* offset of the member in the configuration
-	                        * struct */
+	                            * struct */
 	const char *def;           /* default as text; NULL: unset, 0, false */
 	const char *min, *max;     /* bounds as text; NULL: no bound */
 	const char *arg;           /* name of the value in --help: "DIR" */
 	const char *const *values; /* for OPTION_ENUM, NULL-terminated; for
-		          * OPTION_FILE: words allowed instead of a file */
+	                            * OPTION_FILE: words allowed instead of a file */
 	const char *help;          /* description in one sentence */
-	const char *absent;        /* OPTION_FILE: what to do when the file is
-	                     * missing */
+	const char *absent;        /* OPTION_FILE: cure if it is missing */
 	const char *bare; /* value of "--key" without "="; such an option
-	                     * takes no next word */
+	                   * takes no next word */
 	bool no_file;     /* allowed on the command line only */
 };
 

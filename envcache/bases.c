@@ -124,8 +124,7 @@ struct bases {
 	struct block_table *table;
 	enum base_pack *presence; /* for each pack: the result of its only
 	                           * request */
-	struct block *used;       /* blocks that a capture took from the
-	                           * index */
+	struct block *used;       /* blocks that a capture took */
 	size_t n_used, cap_used;
 	atomic_bool *has_failed; /* for each pack, during the check */
 	struct block_source **packs;

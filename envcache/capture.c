@@ -52,8 +52,7 @@ struct capture {
 /* The folder of blobs, and the artifact that is made of them. */
 struct deposit {
 	struct object_store *store;
-	bool shares;            /* packs may be shared with other snapshots
-	                         * of the store */
+	bool shares;            /* packs may be shared with other snapshots */
 	struct env_digests bad; /* packs with wrong content */
 	/* State of the present attempt. */
 	struct oci_store *blobs; /* folder of the artifact's blobs */

@@ -23,8 +23,7 @@ int env_catalog_of_store(struct object_store *s, struct env_catalog **ret,
 /* A service beside a store; all is borrowed, and outlives the catalog. */
 struct env_service {
 	struct service_client *client;
-	const char *repo; /* the store's name in the service, from
-	                   * env_service_repo() */
+	const char *repo; /* name of the store in the service */
 	int64_t ttl_ms;   /* new snapshots expire after this time; 0: never */
 	/* Called once when the service does not answer; from then on the store's own index is
 	 * used. */
@@ -86,8 +85,7 @@ int env_catalog_remove(struct env_catalog *c, const struct digest *key,
 		       struct error *err) MUST_CHECK;
 
 struct env_capture_options {
-	const char *program; /* name of the program that made the changes,
-	                      * for messages */
+	const char *program; /* program that made the changes */
 	/* Store all packs in the snapshot's own folder, so that env_snapshot_remove() removes all
 	 * data. */
 	bool is_alone;

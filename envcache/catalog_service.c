@@ -29,8 +29,7 @@ struct service_catalog {
 	struct env_service service;
 	struct env_calls calls;
 	bool is_away;
-	char passed_over[ENV_CAPTURE_ROOM]; /* a capture that is ignored;
-	                                     * "": none */
+	char passed_over[ENV_CAPTURE_ROOM]; /* ignored capture; "": none */
 	uint64_t generation;                /* generation of the lease held
 	                                     * now; 0: none */
 };

@@ -9,13 +9,11 @@
 /* A regular file whose content and extended attributes are to be read. */
 struct changed_file {
 	struct inode *inode;
-	const struct env_entry *entry; /* the file's entry in the scan after
-	                                * the command */
+	const struct env_entry *entry; /* from the scan after the command */
 };
 
 struct changes {
-	struct tree *tree; /* starts at "/" and has the folders above the
-	                    * targets */
+	struct tree *tree; /* from "/": with the folders above targets */
 	struct changed_file *files;
 	size_t n_files, cap;
 	uint64_t n_changed, n_deleted, bytes;

@@ -19,8 +19,7 @@ struct env_copying {
 	char from_folder[ENV_NAME_ROOM], to_folder[ENV_NAME_ROOM];
 	bool may_be_there;         /* the reply to the index's write was lost */
 	struct env_digests doomed; /* packs that `to` is going to delete */
-	struct oci_descriptor *shared; /* packs that are also used by other
-	                                * snapshots */
+	struct oci_descriptor *shared; /* packs also used by other snapshots */
 	size_t n_shared, cap_shared;
 };
 

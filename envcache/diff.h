@@ -26,7 +26,7 @@ enum env_differs_in {
 /* An entry of one of the snapshots; `target` is NULL unless it is a symlink. */
 struct env_thing {
 	uint32_t mode; /* S_IF* and permissions; 0: the snapshot deletes the
-		       * name */
+	                * name */
 	uint32_t uid, gid;
 	uint32_t major, minor;
 	uint32_t mtime_nsec;
@@ -57,8 +57,7 @@ struct env_diff {
 	uint64_t n_removed, n_added, n_changed;
 	uint64_t removed_bytes, added_bytes; /* sizes of regular files, for
 	                                      * each name */
-	uint64_t fetched;                    /* bytes of blocks that were
-	                                      * fetched, unpacked */
+	uint64_t fetched;                    /* bytes of fetched blocks */
 };
 
 /*

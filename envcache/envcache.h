@@ -95,8 +95,7 @@ struct env_inputs; /* envcache/inputs.h */
 struct env_spec {
 	char *const *command;
 	char *const *values;             /* NAME=VALUE */
-	char *const *files;              /* files whose contents are part of
-	                                  * the key */
+	char *const *files;              /* files whose contents count */
 	const struct env_inputs *inputs; /* inputs that were found; or NULL */
 	const char *image; /* digest of the container's image, or NULL */
 	bool merges;       /* no command: a cache that nodes merge,
@@ -145,10 +144,8 @@ struct env_marks {
 struct env_snapshot {
 	struct env_key key;
 	struct env_targets targets;
-	struct digest manifest;       /* digest of the artifact that holds
-	                               * the files */
-	char folder[ENV_FOLDER_ROOM]; /* random hex name of the folder with
-	                               * its blobs */
+	struct digest manifest;       /* of the artifact with the files */
+	char folder[ENV_FOLDER_ROOM]; /* name of its blobs' folder, in hex */
 	char *by;                     /* host that made it */
 	char *program;                /* first word of the command */
 	uint64_t n_changed;           /* number of names added or changed */

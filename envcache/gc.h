@@ -42,7 +42,7 @@ struct env_gc {
 	/* Results, set by env_gc(); zero before. */
 	uint64_t n_snapshots, n_leftovers, bytes, kept_bytes;
 	uint64_t n_doomed, doomed_bytes; /* packs marked for deletion by a later
-		               * collection */
+	                                  * collection */
 	/* Unused packs that are too young to be garbage for certain. */
 	uint64_t n_young, young_bytes;
 	/* A snapshot that cannot be read, and why; then no shared pack is deleted.  Code 0:

@@ -16,7 +16,7 @@ struct gc_pack {
 	struct digest digest;
 	uint64_t size;
 	int64_t put_ms, doomed_ms; /* by the store's clock; 0: not marked for
-		            * deletion */
+	                            * deletion */
 	bool is_there; /* the pack itself exists, not only its mark */
 	uint32_t n_refs;
 };
@@ -38,8 +38,7 @@ void gc_packs_fini(struct gc_packs *p);
 struct gc_refs {
 	uint32_t *packs; /* indexes into gc_packs.list */
 	size_t n;
-	uint64_t own_bytes; /* bytes in the store that only this snapshot
-	                     * uses */
+	uint64_t own_bytes; /* bytes that only this snapshot uses */
 };
 /* Count a snapshot's references.  If it cannot be read, p->unknown is set. */
 int gc_packs_refer(struct gc_packs *p, struct object_store *s,

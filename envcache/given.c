@@ -9,8 +9,7 @@ struct given {
 	struct env_giver *giver;
 	given_open_fn *open;
 	void *arg;
-	pthread_mutex_t lock; /* protects the giver, and `store` of its
-	                       * sources */
+	pthread_mutex_t lock; /* protects giver, and `store` of its sources */
 };
 
 struct given_source {

@@ -64,17 +64,15 @@
 struct naming_word {
 	const struct text_place *at;
 	const char *option; /* the option that it is a value of: the word
-		         * before, or the part up to `=` */
-	bool is_input;      /* files that it names are inputs, not only
-	                    * folders */
+	                     * before, or the part up to `=` */
+	bool is_input;      /* its files are inputs, not only its folders */
 	bool is_text;       /* has blanks, so it is examined as a text */
 	bool is_open;       /* a pattern, or contains parts that only the
-	                    * shell can expand */
+	                     * shell can expand */
 	bool is_of_tool;    /* an argument of a package manager */
-	bool has_one_path;  /* a folder's contents count, for the present
-	                     * part */
+	bool has_one_path;  /* the word is not a list as in PATH=A:B */
 	bool is_content;    /* the contents of a folder named by the present
-	                  * part count */
+	                     * part count */
 	bool is_found;      /* a file or folder of this name was found */
 };
 

@@ -33,8 +33,7 @@ struct join_target {
 	int snapshot; /* its folder in the snapshot, O_PATH; -1: the
 	               * snapshot does not change it */
 	bool is_mounted;
-	struct buf made; /* folders that were created for it, each ending
-	                  * with NUL */
+	struct buf made; /* folders created for it, each with its NUL */
 };
 
 struct joining {

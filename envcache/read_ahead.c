@@ -32,7 +32,7 @@ struct read_ahead {
 	struct thread threads[SIDES_MAX];
 	unsigned int n_threads;
 	pthread_mutex_t lock; /* protects the members below, except `file` and
-		       * `room` of slots */
+	                       * `room` of slots */
 	pthread_cond_t freed, ready;
 	size_t n_begun, n_taken;
 	bool is_ending;

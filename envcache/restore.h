@@ -27,7 +27,7 @@ struct env_range {
  * all data is verified by digest, and after a failure or wrong bytes the store is used instead. */
 struct env_giver {
 	int meta, map; /* descriptors of the unpacked metadata image and block
-		      * map */
+	                * map */
 	/* Read all the ranges into `buf`, one after the other: at most ENV_GIVE_BYTES and
 	 * ENV_GIVE_RANGES. Called on any thread, one call at a time; must have a timeout. */
 	int (*give)(struct env_giver *g, const struct env_range *ranges,

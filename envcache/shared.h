@@ -47,8 +47,7 @@ struct shared_target {
 	struct object_store *store;
 	struct oci_store *own; /* the snapshot's folder */
 	const struct env_digests *doomed;
-	struct env_digests kept; /* packs in the snapshot's own folder; not
-	                          * sorted */
+	struct env_digests kept; /* packs in `own`; not sorted */
 	uint64_t added;          /* bytes that were stored */
 };
 void shared_target_init(struct shared_target *t, struct object_store *s,

@@ -767,8 +767,7 @@ static int recover_opened(struct stage *s, struct error *err)
 	if (s->log_fd < 0 || s->new_fd < 0 || s->old_fd < 0) {
 		int code = errno;
 
-		close_one(&s->dir); /* keeps stage_close() from removing the
-		                     * folder */
+		close_one(&s->dir); /* stage_close() then keeps the folder */
 		return error_errno(err, code, "open '%s'", s->name);
 	}
 	return stage_undo(s, true, err);
@@ -785,8 +784,7 @@ static int recover_one(int root, const char *name, struct error *err)
 	(void)snprintf(s.name, sizeof(s.name), "%.39s", name);
 	if (s.root < 0 || s.dir < 0 || !is_ours(s.dir) ||
 	    is_there(s.dir, "failed"))
-		close_one(&s.dir); /* keeps stage_close() from removing the
-		                    * folder */
+		close_one(&s.dir); /* stage_close() then keeps the folder */
 	else
 		rc = recover_opened(&s, err);
 	stage_close(&s);

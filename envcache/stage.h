@@ -40,8 +40,7 @@ struct stage {
 	int log_fd;
 	char name[40]; /* name of the staging folder */
 	uint32_t n_old;
-	bool has_kept; /* `old` has a file whose place another process has
-	                * taken */
+	bool has_kept; /* `old` has a file whose place was taken */
 };
 
 /* Lock the folder of a target for a restore, until the descriptor is closed.  -EBUSY: the deadline
