@@ -119,8 +119,8 @@ void ckpt_local_free(struct ckpt_local *l)
 	free(l);
 }
 
-static int walk_one(const FTSENT *e, size_t skip, ckpt_local_fn *fn, void *arg,
-		    struct error *err)
+static int visit_local_entry(const FTSENT *e, size_t skip, ckpt_local_fn *fn,
+			     void *arg, struct error *err)
 {
 	const char *below = e->fts_path + skip;
 
@@ -160,7 +160,7 @@ int ckpt_local_walk(const char *folder, ckpt_local_fn *fn, void *arg,
 	if (!fts)
 		return error_errno(err, errno, "'%s'", folder);
 	while (rc == 0 && (e = fts_read(fts)))
-		rc = walk_one(e, skip, fn, arg, err);
+		rc = visit_local_entry(e, skip, fn, arg, err);
 	(void)fts_close(fts);
 	return rc;
 }

@@ -25,7 +25,7 @@ struct ckpt_rm {
 	uint64_t n;
 };
 
-static int remove_one(void *arg, const char *path, struct error *err)
+static int remove_and_count(void *arg, const char *path, struct error *err)
 {
 	struct ckpt_rm *r = arg;
 	int rc = ckpt_remove(r->store, path, err);
@@ -85,8 +85,8 @@ static int run_ckpt_rm(const void *config, char **args, struct error *err)
 	char files[PROGRESS_COUNT_MAX];
 	AUTO(object_store) s = c->access.store;
 	struct ckpt_rm r = { .store = s };
-	int rc = c->recursive ? ckpt_walk(s, path, remove_one, &r, err)
-			      : remove_one(&r, path, err);
+	int rc = c->recursive ? ckpt_walk(s, path, remove_and_count, &r, err)
+			      : remove_and_count(&r, path, err);
 	if (rc == 0 && c->recursive)
 		rc = remove_folders(s, path, err);
 	if (rc == -EISDIR)

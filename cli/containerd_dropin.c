@@ -526,8 +526,8 @@ static bool has_line(const char *text, const struct dump_line *want)
 	return false;
 }
 
-static int compare_one(const char *a, const char *b, const char *what,
-		       struct error *err)
+static int check_lines_in_other(const char *a, const char *b, const char *what,
+				struct error *err)
 {
 	struct dump_line l = { .len = 0 };
 
@@ -541,8 +541,10 @@ static int compare_one(const char *a, const char *b, const char *what,
 
 int dropin_compare(const char *before, const char *after, struct error *err)
 {
-	int rc = compare_one(before, after, "containerd would lose", err);
+	int rc = check_lines_in_other(before, after, "containerd would lose",
+				      err);
 
 	return rc < 0 ? rc
-		      : compare_one(after, before, "containerd would get", err);
+		      : check_lines_in_other(after, before,
+					     "containerd would get", err);
 }

@@ -71,7 +71,7 @@ static bool is_later_time(const struct timespec *a, const struct timespec *b)
 				      : a->tv_nsec > b->tv_nsec;
 }
 
-static void note_cri(struct containerd *d, const char *file)
+static void note_cri_file_time(struct containerd *d, const char *file)
 {
 	AUTO_CLOSE int fd =
 		d->root < 0
@@ -90,8 +90,8 @@ static void note_cri(struct containerd *d, const char *file)
 	(void)snprintf(f->name, sizeof(f->name), "%s", file);
 }
 
-static int read_one(struct containerd *d, const char *file,
-		    struct containerd_config *ret, struct error *err)
+static int scan_config_file(struct containerd *d, const char *file,
+			    struct containerd_config *ret, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
 	int rc = d->root < 0
@@ -102,7 +102,7 @@ static int read_one(struct containerd *d, const char *file,
 		return rc;
 	containerd_config_scan(text.data, ret);
 	if (strstr(text.data, CRI_1))
-		note_cri(d, file);
+		note_cri_file_time(d, file);
 	return 0;
 }
 
@@ -111,7 +111,7 @@ static void read_import(struct containerd *d, const char *file,
 {
 	unsigned int version = c->version;
 
-	(void)!read_one(d, file, c, NULL);
+	(void)!scan_config_file(d, file, c, NULL);
 	c->version = version;
 }
 
@@ -159,7 +159,7 @@ static void read_folder(struct containerd *d, const char *pattern,
 static int read_files(struct containerd *d, struct containerd_config *ret,
 		      struct error *err)
 {
-	int rc = read_one(d, d->file, ret, err);
+	int rc = scan_config_file(d, d->file, ret, err);
 	size_t n = ret->n_imports;
 
 	for (size_t i = 0; rc == 0 && i < n; i++) {
@@ -370,7 +370,7 @@ static void check_mirror(json_t *list, const struct containerd *d,
 		   others.len ? ")" : "");
 }
 
-static void check_one(json_t *list, struct containerd *d)
+static void check_containerd_settings(json_t *list, struct containerd *d)
 {
 	struct containerd_config lines = { .proxy = false };
 	struct containerd_config c = { .proxy = false };
@@ -599,18 +599,18 @@ void doctor_check_containerd(json_t *list, const char *file,
 	size_t n;
 
 	if (file) {
-		check_one(list, &named);
+		check_containerd_settings(list, &named);
 		return;
 	}
 	n = find_processes(running);
 	for (size_t i = 0; i < n; i++) {
 		running[i].node = node;
-		check_one(list, &running[i]);
+		check_containerd_settings(list, &running[i]);
 		containerd_fini(&running[i]);
 	}
 	named.file = (char[]){ DEFAULT_FILE };
 	if (n == 0 && access(DEFAULT_FILE, F_OK) == 0)
-		check_one(list, &named);
+		check_containerd_settings(list, &named);
 	else if (n == 0)
 		doctor_add(list, "containerd", false, DOCTOR_ADVICE,
 			   "start it, or name its configuration with "

@@ -37,8 +37,8 @@ static int folder_open(const struct env_copy_config *c, const char *dir,
 	return env_store_open(&c->access, url.data, ret, err);
 }
 
-static int copy_one(struct object_store *from, struct object_store *to,
-		    const struct digest *key, struct error *err)
+static int copy_and_report(struct object_store *from, struct object_store *to,
+			   const struct digest *key, struct error *err)
 {
 	char hex[ENV_KEY_HEX];
 	int rc = env_snapshot_copy(from, to, key, err);
@@ -53,13 +53,13 @@ struct env_copy_all {
 	struct object_store *from, *to;
 };
 
-static int copy_listed(void *arg, const struct digest *key,
-		       const struct env_snapshot *s, const struct error *why,
-		       struct error *err)
+static int copy_listed_snapshot(void *arg, const struct digest *key,
+				const struct env_snapshot *s,
+				const struct error *why, struct error *err)
 {
 	const struct env_copy_all *c = arg;
 
-	return copy_one(c->from, c->to, key, err);
+	return copy_and_report(c->from, c->to, key, err);
 }
 
 static int copy_keys(struct object_store *from, struct object_store *to,
@@ -69,13 +69,13 @@ static int copy_keys(struct object_store *from, struct object_store *to,
 	int rc = 0;
 
 	if (!*keys)
-		return env_snapshot_list(from, copy_listed, &all, err);
+		return env_snapshot_list(from, copy_listed_snapshot, &all, err);
 	for (; rc == 0 && *keys; keys++) {
 		struct digest key;
 
 		rc = env_key_find(from, *keys, &key, err);
 		if (rc == 0)
-			rc = copy_one(from, to, &key, err);
+			rc = copy_and_report(from, to, &key, err);
 	}
 	return rc;
 }

@@ -40,7 +40,8 @@ static const char *find_named(char *const *list, const char *name, size_t len)
 	return NULL;
 }
 
-static int check_one(const char *text, const char *option, struct error *err)
+static int check_name_and_command(const char *text, const char *option,
+				  struct error *err)
 {
 	size_t len = daemon_name_length(text);
 
@@ -58,7 +59,7 @@ int env_daemons_check(const struct env_daemons *d, struct error *err)
 	int rc = 0;
 
 	for (char **c = d->commands; rc == 0 && c && *c; c++) {
-		rc = check_one(*c, "daemon", err);
+		rc = check_name_and_command(*c, "daemon", err);
 		if (rc == 0 && find_named(c + 1, *c, daemon_name_length(*c)))
 			rc = error_set(
 				err, EINVAL,
@@ -67,7 +68,7 @@ int env_daemons_check(const struct env_daemons *d, struct error *err)
 				*c);
 	}
 	for (char **r = d->ready; rc == 0 && r && *r; r++) {
-		rc = check_one(*r, "daemon-ready", err);
+		rc = check_name_and_command(*r, "daemon-ready", err);
 		if (rc == 0 &&
 		    !find_named(d->commands, *r, daemon_name_length(*r)))
 			rc = error_set(
@@ -178,9 +179,10 @@ static int start_without_dump(struct daemon_start *s,
 	return rc < 0 ? rc : daemon_wait_ready(s, err);
 }
 
-static int start_one(struct daemon_start *s, const struct env_daemons *d,
-		     const struct env_daemons_at *at, const char *dir,
-		     struct error *err)
+static int start_or_restore_daemon(struct daemon_start *s,
+				   const struct env_daemons *d,
+				   const struct env_daemons_at *at,
+				   const char *dir, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	int rc = open_files(s, dir, err);
@@ -206,7 +208,7 @@ static int start_one(struct daemon_start *s, const struct env_daemons *d,
 	return start_without_dump(s, d, err);
 }
 
-static void end_start(struct daemon_start *s, bool is_wanted)
+static void release_daemon_start(struct daemon_start *s, bool is_wanted)
 {
 	if (!is_wanted)
 		daemon_kill(s);
@@ -238,11 +240,11 @@ int env_daemons_start(const struct env_daemons *d,
 		};
 
 		(void)snprintf(s.name, sizeof(s.name), "%.*s", (int)len, *c);
-		rc = start_one(&s, d, at, dir, err);
+		rc = start_or_restore_daemon(&s, d, at, dir, err);
 		if (rc < 0)
 			rc = error_wrap(err, rc, "daemon '%s' (%s)", s.name,
 					s.log ? s.log : dir);
-		end_start(&s, rc == 0);
+		release_daemon_start(&s, rc == 0);
 	}
 	return rc;
 }

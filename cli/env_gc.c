@@ -68,8 +68,8 @@ static const struct {
 	[ENV_GC_UNREADABLE] = { "unreadable", "cannot be read" },
 };
 
-static void print_one(const struct env_gc_run *r, const struct env_gc_told *t,
-		      const char *hex)
+static void print_gone_snapshot(const struct env_gc_run *r,
+				const struct env_gc_told *t, const char *hex)
 {
 	char when[ENV_TIME_ROOM];
 
@@ -89,7 +89,7 @@ static void note_fate(void *arg, const struct env_gc_told *t)
 	env_key_hex(t->key, hex);
 	r->n[t->fate]++;
 	if (!r->list) {
-		print_one(r, t, hex);
+		print_gone_snapshot(r, t, hex);
 		return;
 	}
 	if (json_array_append_new(r->list,
@@ -183,7 +183,7 @@ static int ask_time(struct object_store *s, int64_t *ret_ms, struct error *err)
 	return 0;
 }
 
-static void say_left(struct env_gc *gc)
+static void print_uncollected(struct env_gc *gc)
 {
 	text_make_printable(gc->unknown.msg);
 	text_make_printable(gc->unswept.msg);
@@ -223,7 +223,7 @@ static int run_env_gc(const void *config, char **args, struct error *err)
 		rc = env_gc(s, &gc, err);
 	if (rc < 0)
 		return rc;
-	say_left(&gc);
+	print_uncollected(&gc);
 	if (list)
 		return print_json(&r, &gc, err);
 	print_sum(&r, &gc);

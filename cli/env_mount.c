@@ -107,8 +107,8 @@ static int join_and_check(const struct env_mount_job *job, const char *source,
 	return rc;
 }
 
-static int mount_by(struct node_client *c, struct env_mount_job *job,
-		    struct error *err)
+static int mount_by_bootseerd(struct node_client *c, struct env_mount_job *job,
+			      struct error *err)
 {
 	char name[ENV_MOUNT_NAME_ROOM];
 	char source[sizeof(ENV_MOUNT_PREFIX) + ENV_MOUNT_NAME_ROOM];
@@ -153,7 +153,8 @@ int env_mount(struct env_mount_job *job, struct error *err)
 			      err);
 	job->is_over = rc == -ESTALE || rc == -EBUSY || rc > 0;
 	if (rc == 0)
-		rc = pod ? env_pod_mount(pod, job, err) : mount_by(c, job, err);
+		rc = pod ? env_pod_mount(pod, job, err)
+			 : mount_by_bootseerd(c, job, err);
 	else if (rc > 0 && job->check &&
 		 job->check->is_good(job->check, err) < 0)
 		rc = -err->code;

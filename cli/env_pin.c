@@ -12,8 +12,8 @@ static const struct option_spec options[] = {
 	{ .key = NULL },
 };
 
-static int set_all(const struct env_pin_config *c, char **args, bool is_pinned,
-		   struct error *err)
+static int pin_or_unpin_keys(const struct env_pin_config *c, char **args,
+			     bool is_pinned, struct error *err)
 {
 	AUTO_FINI(env_opened) o = { .store = NULL };
 	int rc = env_open(&c->access, &c->service, args[0],
@@ -37,12 +37,12 @@ static int set_all(const struct env_pin_config *c, char **args, bool is_pinned,
 
 static int run_pin(const void *config, char **args, struct error *err)
 {
-	return set_all(config, args, true, err);
+	return pin_or_unpin_keys(config, args, true, err);
 }
 
 static int run_unpin(const void *config, char **args, struct error *err)
 {
-	return set_all(config, args, false, err);
+	return pin_or_unpin_keys(config, args, false, err);
 }
 
 const struct command env_pin_command = {

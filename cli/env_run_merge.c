@@ -33,7 +33,7 @@ static int get_snapshot(struct env_run *r, struct env_snapshot *ret,
 	return rc == -ENOENT ? 0 : rc < 0 ? rc : 1;
 }
 
-static void say_works(void *arg)
+static void report_target_wait(void *arg)
 {
 	env_run_say_wait(arg, "another 'env run' works on these targets: "
 			      "waiting for its end");
@@ -48,8 +48,8 @@ static int fetch_cache(struct env_run *r, struct error *err)
 	int rc = find_key(k, err);
 
 	if (rc == 0)
-		rc = env_lock_take(&k->work.targets, k->deadline_ns, say_works,
-				   k, &k->lock, err);
+		rc = env_lock_take(&k->work.targets, k->deadline_ns,
+				   report_target_wait, k, &k->lock, err);
 	if (rc >= 0)
 		rc = get_snapshot(r, &snap, err);
 	if (rc > 0) {

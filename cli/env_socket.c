@@ -89,7 +89,7 @@ static bool is_plain_path(const char *p)
 	return true;
 }
 
-static bool is_in(const char *path, const char *folder)
+static bool is_path_within(const char *path, const char *folder)
 {
 	size_t len = strlen(folder);
 
@@ -112,7 +112,8 @@ static int take_targets(json_t *list, struct pod_question *q, struct error *err)
 					 "parameters: a target is an absolute "
 					 "path without '.' and '..'");
 		for (size_t k = 0; k < i; k++)
-			if (is_in(p, q->paths[k]) || is_in(q->paths[k], p))
+			if (is_path_within(p, q->paths[k]) ||
+			    is_path_within(q->paths[k], p))
 				return error_set(err, EINVAL,
 						 "parameters: one target lies "
 						 "in another");
@@ -298,8 +299,9 @@ static json_t *node_params(const struct pod_question *q, const char *name)
 	return env_params_with(params, "name", json_string(name));
 }
 
-static int join_for(struct env_asker *asker, const struct pod_question *q,
-		    const char *name, const json_t *mounted, struct error *err)
+static int join_asker_targets(struct env_asker *asker,
+			      const struct pod_question *q, const char *name,
+			      const json_t *mounted, struct error *err)
 {
 	char source[64];
 	const struct env_join j = {
@@ -358,9 +360,10 @@ static int check_asker_waits(int fd, struct error *err)
 		       : 0;
 }
 
-static int restore_for(const struct pod_socket *s, int fd,
-		       const struct pod_question *q, struct env_asker *asker,
-		       const char *name, struct error *err)
+static int mount_for_client(const struct pod_socket *s, int fd,
+			    const struct pod_question *q,
+			    struct env_asker *asker, const char *name,
+			    struct error *err)
 {
 	json_t *mounted = NULL;
 	int rc = node_ask(&s->cfg->node, "environment.mount",
@@ -369,7 +372,7 @@ static int restore_for(const struct pod_socket *s, int fd,
 	if (rc == 0)
 		rc = check_asker_waits(fd, err);
 	if (rc == 0)
-		rc = join_for(asker, q, name, mounted, err);
+		rc = join_asker_targets(asker, q, name, mounted, err);
 	json_decref(mounted);
 	if (rc < 0)
 		return rc;
@@ -429,7 +432,7 @@ static int answer_question(const struct pod_socket *s, int fd,
 		return give_blocks(s, fd, q, name, err);
 	}
 	if (rc == 0) {
-		rc = restore_for(s, fd, q, asker, name, err);
+		rc = mount_for_client(s, fd, q, asker, name, err);
 		/* Its descriptors keep the mounts in use. */
 		env_asker_free(asker);
 		asker = NULL;
@@ -497,7 +500,7 @@ static void refuse_asker(int fd, int code)
 	(void)!reply_with(fd, rc, &err);
 }
 
-static void take_one(struct pod_socket *s)
+static void accept_one_client(struct pod_socket *s)
 {
 	int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
 	pid_t pid;
@@ -536,7 +539,7 @@ static bool take_signal(struct pod_socket *s)
 	return true;
 }
 
-static int listen_all(struct pod_socket *s, struct error *err)
+static int accept_until_signal(struct pod_socket *s, struct error *err)
 {
 	bool goes_on = true;
 
@@ -556,7 +559,7 @@ static int listen_all(struct pod_socket *s, struct error *err)
 		if (p[0].revents)
 			goes_on = take_signal(s);
 		else if (p[1].revents)
-			take_one(s);
+			accept_one_client(s);
 	}
 	return 0;
 }
@@ -642,7 +645,7 @@ static int run_env_socket(const void *config, char **args, struct error *err)
 	if (rc == 0)
 		rc = open_listener(&s, args[0], err);
 	if (rc == 0)
-		rc = listen_all(&s, err);
+		rc = accept_until_signal(&s, err);
 	if (s.listener >= 0) {
 		(void)close(s.listener);
 		(void)unlinkat(s.dir, "pod/env.sock", 0);

@@ -123,7 +123,7 @@ static void print_ms(const char *what, long long ms, FILE *out)
 	fprintf(out, "%s%lld.%02lld s", what, ms / 1000, ms % 1000 / 10);
 }
 
-static void print_end(const json_t *s, FILE *out)
+static void print_start_end(const json_t *s, FILE *out)
 {
 	const char *end = reply_text(s, "end");
 
@@ -232,7 +232,7 @@ static void print_missed(const json_t *s, FILE *out)
 void explain_print(const json_t *s, FILE *out)
 {
 	print_when(s, out);
-	print_end(s, out);
+	print_start_end(s, out);
 	print_trace(s, out);
 	if (!reply_flag(s, "watched"))
 		return;

@@ -258,16 +258,16 @@ static int convert_image(struct pushed_image *i, struct convert_result *ret,
 	return image_convert(&src->ref, &dst->ref, &opt, ret, err);
 }
 
-static void print_end(const struct pushed_image *i, const char *end,
-		      const char *more)
+static void print_image_end(const struct pushed_image *i, const char *end,
+			    const char *more)
 {
 	printf("%s:%s: %s, %s\n", reply_text(i->told, "repo"),
 	       reply_text(i->told, "tag"), end, more);
 	(void)fflush(stdout);
 }
 
-static int work_on(struct pushed_worker *w, const json_t *told,
-		   struct error *err)
+static int convert_and_report(struct pushed_worker *w, const json_t *told,
+			      struct error *err)
 {
 	struct pushed_image i = { .progress = { .step = renew_lease },
 				  .worker = w,
@@ -282,15 +282,16 @@ static int work_on(struct pushed_worker *w, const json_t *told,
 
 	if (rc < 0) {
 		text_make_printable(why.msg);
-		print_end(&i, result.is_at_fault ? "not converted" : "failed",
-			  why.msg);
+		print_image_end(&i,
+				result.is_at_fault ? "not converted" : "failed",
+				why.msg);
 		return report_image_state(&i,
 					  result.is_at_fault ? "failed"
 							     : "retry",
 					  why.msg, err);
 	}
 	progress_format_bytes(result.new_bytes + result.meta_bytes, bytes);
-	print_end(&i, "converted", result.existed ? "before" : bytes);
+	print_image_end(&i, "converted", result.existed ? "before" : bytes);
 	return report_image_state(&i, "done", "", err);
 }
 
@@ -310,11 +311,11 @@ static int convert_next_image(struct pushed_worker *w, struct error *err)
 	told = json_object_get(reply, "conversion");
 	if (rc < 0 || !json_is_object(told))
 		return rc;
-	rc = work_on(w, told, err);
+	rc = convert_and_report(w, told, err);
 	return rc < 0 ? rc : 1;
 }
 
-static int work_on_all(struct pushed_worker *w, struct error *err)
+static int convert_until_drained(struct pushed_worker *w, struct error *err)
 {
 	int wait_ms = ASK_MS, rc;
 
@@ -368,7 +369,7 @@ static int run_pushed(const void *config, char **args, struct error *err)
 					  err)
 			    : signer_load_or_new(&w.signer, err);
 	if (rc == 0)
-		rc = work_on_all(&w, err);
+		rc = convert_until_drained(&w, err);
 	signer_new_fini(&w.signer);
 	service_client_free(w.service);
 	return rc;

@@ -93,8 +93,8 @@ static void read_mount_line(char *line, uint32_t *transports,
 		read_operation(line + 6, m);
 }
 
-static int end_mount(bool is_nfs, uint32_t transports, struct nfs_mount *m,
-		     nfs_mount_fn *fn, void *arg)
+static int report_nfs_mount(bool is_nfs, uint32_t transports,
+			    struct nfs_mount *m, nfs_mount_fn *fn, void *arg)
 {
 	if (!is_nfs)
 		return 0;
@@ -117,14 +117,14 @@ int nfs_mounts_parse(char *text, nfs_mount_fn *fn, void *arg)
 		if (next)
 			*next++ = '\0';
 		if (strncmp(line, NFS_HEAD, strlen(NFS_HEAD)) == 0) {
-			rc = end_mount(is_nfs, transports, &m, fn, arg);
+			rc = report_nfs_mount(is_nfs, transports, &m, fn, arg);
 			is_nfs = read_head(line, &m);
 			transports = 0;
 		} else if (is_nfs) {
 			read_mount_line(line, &transports, &m);
 		}
 	}
-	return rc ? rc : end_mount(is_nfs, transports, &m, fn, arg);
+	return rc ? rc : report_nfs_mount(is_nfs, transports, &m, fn, arg);
 }
 
 /* ---------------------------------------------------------------------- judge --- */

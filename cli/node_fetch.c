@@ -316,8 +316,9 @@ static int fetch_layer(struct layer_fetch *f, const struct missing_layer *m,
 	return rc < 0 ? rc : import_layer(f, m, fd, err);
 }
 
-static int take_layer(struct layer_fetch *f, const struct missing_layer *m,
-		      struct error *err)
+static int fetch_and_note_layer(struct layer_fetch *f,
+				const struct missing_layer *m,
+				struct error *err)
 {
 	const struct blob_known *before = blob_find(f, &m->digest);
 	char text[DIGEST_STR_MAX], size[PROGRESS_BYTES_MAX];
@@ -386,7 +387,7 @@ static int visit_layers(struct layer_fetch *f, const char *image,
 		if (c && c->state != BLOB_FAILED)
 			continue;
 		m.size = (uint64_t)size;
-		rc = take_layer(f, &m, err);
+		rc = fetch_and_note_layer(f, &m, err);
 		if (rc < 0)
 			return rc;
 	}

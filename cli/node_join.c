@@ -548,7 +548,7 @@ static int place_hosts(struct join *j, const struct containerd_config *c,
 	return hosts_files_apply(&want, &j->hosts, err);
 }
 
-static bool is_same(const struct kept_file *f, const char *text)
+static bool is_file_text_same(const struct kept_file *f, const char *text)
 {
 	return f->is_there && strcmp(f->text.data, text) == 0;
 }
@@ -578,7 +578,7 @@ static int place_dropin(struct join *j, enum dropin_pods pods, bool *ret_same,
 	rc = place_hosts(j, &c, err);
 	if (rc == 0)
 		rc = dropin_compose(&want, j->dump.data, &text, err);
-	*ret_same = rc == 0 && is_same(&j->dropin, text.data);
+	*ret_same = rc == 0 && is_file_text_same(&j->dropin, text.data);
 	if (rc == 0)
 		rc = make_folder(j, err);
 	/* This marker stays if the process is killed before containerd was restarted. */
@@ -802,7 +802,7 @@ static int remove_files(const struct join *j, struct error *err)
 }
 
 /* Take the plugin out of containerd's configuration.  `is_other`: see change_config(). */
-static int leave_all(struct join *j, bool is_other, struct error *err)
+static int take_plugin_out(struct join *j, bool is_other, struct error *err)
 {
 	struct containerd_config c = { .proxy = false };
 	AUTO_BUF after = BUF_INIT;
@@ -872,7 +872,7 @@ static int leave_plugin(struct join *j, size_t *ret_n, struct buf *ret_names,
 		return change_config(j, DROPIN_LEAVING, restarted, err);
 	rc = forget_snapshots(j, err);
 	rc = rc < 0 ? restore_containerd(j, rc, restarted, err)
-		    : leave_all(j, restarted, err);
+		    : take_plugin_out(j, restarted, err);
 	return rc < 0 ? add_forgotten_advice(j, rc, err) : 0;
 }
 
@@ -883,7 +883,7 @@ static int leave_containerd(struct join *j, struct error *err)
 	size_t n = 0;
 	int rc = j->runs && ask_plugins(j, WANT_OURS, &why) == 0
 			 ? leave_plugin(j, &n, &names, err)
-			 : leave_all(j, false, err);
+			 : take_plugin_out(j, false, err);
 
 	if (rc < 0 || n == 0)
 		return rc;

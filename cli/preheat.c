@@ -113,7 +113,7 @@ static bool is_state(const json_t *node, const char *state)
 	return strcmp(reply_text(node, "state"), state) == 0;
 }
 
-static struct sum sum_up(const json_t *order)
+static struct sum sum_up_nodes(const json_t *order)
 {
 	struct sum s = { .open = 0 };
 	const json_t *node;
@@ -183,7 +183,7 @@ static int wait_for_order(struct service_client *c, long long id,
 		rc = ask_service(c, "GET", path, NULL, &order, err);
 		if (rc < 0)
 			return rc;
-		s = sum_up(order);
+		s = sum_up_nodes(order);
 		if (!s.open || clock_now_ns() > until)
 			break;
 		progress_step(bar, "nodes", s.have, s.all, clock_now_ns());

@@ -145,8 +145,8 @@ static int check_use(const char *path, unsigned int use,
 	return 0;
 }
 
-static int load_for(const char *path, unsigned int use, struct sign_key **ret,
-		    struct error *err)
+static int load_key_for_use(const char *path, unsigned int use,
+			    struct sign_key **ret, struct error *err)
 {
 	const char *end = strrchr(path, '.');
 	bool is_named = end && strcmp(end, ".pub") == 0;
@@ -171,7 +171,7 @@ int signer_load(const char *path, unsigned int use, struct sign_key **ret,
 	int rc = path ? 0 : signer_default_path(&own, err);
 
 	if (rc == 0)
-		rc = load_for(path ? path : own, use, ret, err);
+		rc = load_key_for_use(path ? path : own, use, ret, err);
 	if (rc == -ENOENT && own)
 		return error_set(err, ENOENT,
 				 "there is no key at '%s': 'bootseer key new' "
@@ -196,7 +196,7 @@ int signer_load_or_new(struct signer_new *ret, struct error *err)
 
 	if (rc < 0)
 		return rc;
-	rc = load_for(path, TRUST_USE_SIGN, &ret->key, err);
+	rc = load_key_for_use(path, TRUST_USE_SIGN, &ret->key, err);
 	if (rc != -ENOENT)
 		return rc;
 	if (err)

@@ -65,7 +65,7 @@ static void print_progress(const json_t *o)
 		start_print_now(o);
 }
 
-static void print_end(const json_t *o)
+static void print_end_of_start(const json_t *o)
 {
 	const json_t *s = json_array_get(json_object_get(o, "stragglers"), 0);
 
@@ -108,7 +108,7 @@ static void print_watched_start(const struct start_config *c, json_t *o,
 	} else {
 		print_progress(o);
 		if (reply_flag(o, "ready"))
-			print_end(o);
+			print_end_of_start(o);
 	}
 	(void)fflush(stdout);
 }

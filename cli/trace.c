@@ -241,8 +241,8 @@ int trace_read(const char *path, struct trace **ret, struct error *err)
 		      : 0;
 }
 
-static int write_to(int fd, const char *name, const struct buf *data,
-		    struct error *err)
+static int write_trace_bytes(int fd, const char *name, const struct buf *data,
+			     struct error *err)
 {
 	int rc = fs_write_full(fd, data->data, data->len);
 
@@ -264,7 +264,8 @@ int trace_write(const char *path, const struct trace *t, struct error *err)
 					 "a trace is no text for a terminal: "
 					 "name a file with --output, or see "
 					 "'bootseer trace show'");
-		return write_to(STDOUT_FILENO, "standard output", &data, err);
+		return write_trace_bytes(STDOUT_FILENO, "standard output",
+					 &data, err);
 	}
 	/* A pipe or device is written to, not replaced. */
 	if (lstat(path, &st) < 0 || S_ISREG(st.st_mode))
@@ -272,7 +273,7 @@ int trace_write(const char *path, const struct trace *t, struct error *err)
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, errno, "open '%s'", path);
-	return write_to(fd, path, &data, err);
+	return write_trace_bytes(fd, path, &data, err);
 }
 
 int trace_rename(struct trace *t, const char *workload, struct error *err)

@@ -118,8 +118,8 @@ static int format_ns(const struct counter_spec *c, uint64_t ns,
 	return rc == 0 ? put_ns(ret, ns) : rc;
 }
 
-static int format_one(const struct counter_spec *c, uint64_t value,
-		      const char *prefix, struct buf *ret)
+static int format_plain_value(const struct counter_spec *c, uint64_t value,
+			      const char *prefix, struct buf *ret)
 {
 	const char *kind = c->kind == COUNTER_TOTAL ? "counter" : "gauge";
 
@@ -143,8 +143,8 @@ int counter_format(const struct counter_spec *table, const void *values,
 			rc = format_ns(table, value_of(table, values), prefix,
 				       ret);
 		else
-			rc = format_one(table, value_of(table, values), prefix,
-					ret);
+			rc = format_plain_value(table, value_of(table, values),
+						prefix, ret);
 	}
 	return rc;
 }

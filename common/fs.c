@@ -156,8 +156,8 @@ int fs_mkdir_private(const char *path, const char *const *ours,
 }
 
 /* Append the bytes of `fd` from its position to its end. */
-static int read_all(int fd, const char *path, size_t max, struct buf *ret,
-		    struct error *err)
+static int read_to_end(int fd, const char *path, size_t max, struct buf *ret,
+		       struct error *err)
 {
 	size_t start = ret->len;
 
@@ -195,7 +195,7 @@ int fs_read_file(const char *path, size_t max, struct buf *ret,
 	if (fd < 0)
 		return error_set(err, errno, "open '%s': %s%s", path,
 				 strerror(errno), error_root_hint(errno));
-	return read_all(fd, path, max, ret, err);
+	return read_to_end(fd, path, max, ret, err);
 }
 
 /* Reopen for reading the file that an O_PATH descriptor refers to. */
@@ -226,7 +226,7 @@ int fs_read_file_in(int root, const char *path, size_t max, struct buf *ret,
 	if (fd < 0)
 		return error_set(err, errno, "open '%s': %s%s", path,
 				 strerror(errno), error_root_hint(errno));
-	return read_all(fd, path, max, ret, err);
+	return read_to_end(fd, path, max, ret, err);
 }
 
 mode_t fs_foreign_mode(const struct stat *st)

@@ -12,8 +12,8 @@
 
 #define FILE_BYTES_MAX (1u << 20)
 
-static int set_one(const struct option_spec *o, void *cfg,
-		   const config_setting_t *value, struct error *err)
+static int set_setting_value(const struct option_spec *o, void *cfg,
+			     const config_setting_t *value, struct error *err)
 {
 	char number[32];
 
@@ -36,26 +36,27 @@ static int set_one(const struct option_spec *o, void *cfg,
 	}
 }
 
-static int set_key(const struct option_spec *o, void *cfg,
-		   const config_setting_t *value, struct error *err)
+static int set_setting(const struct option_spec *o, void *cfg,
+		       const config_setting_t *value, struct error *err)
 {
 	int rc = 0;
 
 	option_clear(o, cfg);
 	if (!config_setting_is_aggregate(value))
-		return set_one(o, cfg, value, err);
+		return set_setting_value(o, cfg, value, err);
 	if (o->type != OPTION_LIST || config_setting_is_group(value))
 		return error_set(err, EINVAL, "want one value");
 	for (int i = 0; i < config_setting_length(value) && rc == 0; i++)
-		rc = set_one(o, cfg,
-			     config_setting_get_elem(value, (unsigned int)i),
-			     err);
+		rc = set_setting_value(o, cfg,
+				       config_setting_get_elem(value,
+							       (unsigned int)i),
+				       err);
 	return rc;
 }
 
-static int set_all(const struct option_program *prog, void *cfg,
-		   const char *path, const config_setting_t *root,
-		   struct error *err)
+static int set_all_settings(const struct option_program *prog, void *cfg,
+			    const char *path, const config_setting_t *root,
+			    struct error *err)
 {
 	for (int i = 0; i < config_setting_length(root); i++) {
 		const config_setting_t *value =
@@ -77,7 +78,7 @@ static int set_all(const struct option_program *prog, void *cfg,
 					 "line %u: unknown key '%s': see "
 					 "--help for the keys",
 					 line, key);
-		rc = set_key(o, cfg, value, err);
+		rc = set_setting(o, cfg, value, err);
 		if (rc < 0)
 			return error_wrap(err, rc, "line %u: key '%s'", line,
 					  key);
@@ -104,7 +105,8 @@ int option_read_file(const struct option_program *prog, void *cfg,
 			       config_error_line(&file),
 			       config_error_text(&file));
 	else
-		rc = set_all(prog, cfg, path, config_root_setting(&file), err);
+		rc = set_all_settings(prog, cfg, path,
+				      config_root_setting(&file), err);
 	config_destroy(&file);
 	return rc < 0 ? error_wrap(err, rc, "configuration '%s'", path) : 0;
 }

@@ -79,7 +79,7 @@ static void print_amounts(struct progress *p, uint64_t done, uint64_t total,
 }
 
 /* The text may be a file's name, and so may have any byte. */
-static void print_what(const struct progress *p)
+static void print_current_item(const struct progress *p)
 {
 	char what[WHAT_MAX];
 
@@ -94,7 +94,7 @@ static void draw_bar(struct progress *p, uint64_t done, uint64_t total,
 	size_t full = 0;
 
 	fputs("\r\033[K", p->out);
-	print_what(p);
+	print_current_item(p);
 	fputc(' ', p->out);
 	if (total) {
 		full = (size_t)((double)done / (double)total * BAR_WIDTH);
@@ -113,7 +113,7 @@ static void draw_bar(struct progress *p, uint64_t done, uint64_t total,
 static void print_line(struct progress *p, uint64_t done, uint64_t total,
 		       int64_t now)
 {
-	print_what(p);
+	print_current_item(p);
 	fputs(": ", p->out);
 	print_amounts(p, done, total, now);
 	fputc('\n', p->out);

@@ -156,7 +156,7 @@ static int check_packs(const struct env_copying *c, struct error *err)
 	return rc;
 }
 
-static int copy_all(struct env_copying *c, struct error *err)
+static int copy_and_publish(struct env_copying *c, struct error *err)
 {
 	const struct object_put_options new = { .condition = OBJECT_NEW };
 	int rc = object_list(c->from, c->from_folder, true, copy_blob, c, err);
@@ -175,8 +175,8 @@ static int copy_all(struct env_copying *c, struct error *err)
 	return rc;
 }
 
-static int copy_to_own(struct env_copying *c, struct env_snapshot *snap,
-		       struct error *err)
+static int copy_to_new_folder(struct env_copying *c, struct env_snapshot *snap,
+			      struct error *err)
 {
 	const struct digest *key = &snap->key.digest;
 	int rc;
@@ -186,7 +186,7 @@ static int copy_to_own(struct env_copying *c, struct env_snapshot *snap,
 	if (rc < 0)
 		return rc;
 	env_blob_folder(key, snap->folder, c->to_folder);
-	rc = copy_all(c, err);
+	rc = copy_and_publish(c, err);
 	/* If the blobs cannot be removed now, env_gc() will do so later. */
 	if (rc < 0 && !c->may_be_there)
 		(void)!env_blobs_remove(c->to, key, snap->folder, NULL);
@@ -213,7 +213,7 @@ int env_snapshot_copy(struct object_store *from, struct object_store *to,
 		rc = env_snapshot_get(from, key, &snap, err);
 	if (rc < 0)
 		return rc;
-	rc = copy_to_own(&c, &snap, err);
+	rc = copy_to_new_folder(&c, &snap, err);
 	env_digests_fini(&c.doomed);
 	free(c.shared);
 	env_snapshot_fini(&snap);

@@ -62,8 +62,9 @@ static int add_digest_text(struct env_key *k, const char *kind,
 	return env_key_add_text(k, kind, "", text, err);
 }
 
-static int add_all(struct env_key *k, const struct env_daemon_spec *spec,
-		   const struct env_targets *t, struct error *err)
+static int add_daemon_items(struct env_key *k,
+			    const struct env_daemon_spec *spec,
+			    const struct env_targets *t, struct error *err)
 {
 	struct utsname u;
 	int rc;
@@ -91,7 +92,8 @@ int env_daemon_key_make(const struct env_daemon_spec *spec,
 			struct error *err)
 {
 	struct env_key k = { .items = calloc(ITEMS, sizeof(*k.items)) };
-	int rc = k.items ? add_all(&k, spec, t, err) : error_nomem(err);
+	int rc =
+		k.items ? add_daemon_items(&k, spec, t, err) : error_nomem(err);
 
 	if (rc < 0)
 		env_key_fini(&k);

@@ -231,7 +231,8 @@ static int get_folder(const json_t *o, char ret[33], struct error *err)
 	return 0;
 }
 
-static int get_all(const json_t *o, struct env_snapshot *s, struct error *err)
+static int decode_members(const json_t *o, struct env_snapshot *s,
+			  struct error *err)
 {
 	int rc = get_key(o, &s->key, err);
 
@@ -283,7 +284,7 @@ int env_index_decode(const void *data, size_t len, struct env_snapshot *ret,
 	if (rc == 0)
 		s.key.form = version < ENV_INDEX_ALONE ? 1 : ENV_KEY_FORM;
 	if (rc == 0)
-		rc = get_all(o, &s, err);
+		rc = decode_members(o, &s, err);
 	s.is_shared = rc == 0 && (version == ENV_INDEX_SHARED_1 ||
 				  version == ENV_INDEX_SHARED);
 	json_decref(o);

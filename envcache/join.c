@@ -286,8 +286,8 @@ static int open_target(const struct joining *a, struct join_target *t, int *ret,
 	return *ret < 0 ? error_errno(err, errno, "open '%.160s'", t->path) : 0;
 }
 
-static int join_one(const struct joining *a, struct join_target *t,
-		    struct error *err)
+static int mount_at_target(const struct joining *a, struct join_target *t,
+			   struct error *err)
 {
 	AUTO_CLOSE int target = -1;
 	AUTO_CLOSE int upper = -1;
@@ -364,7 +364,7 @@ static int join_all(struct joining *a, struct error *err)
 	}
 	for (size_t i = 0; rc == 0 && i < a->j->targets->n; i++)
 		if (a->targets[i].snapshot >= 0)
-			rc = join_one(a, &a->targets[i], err);
+			rc = mount_at_target(a, &a->targets[i], err);
 	return rc;
 }
 
@@ -455,7 +455,7 @@ static void remove_made_of(const char *upper)
 		remove_made(&made);
 }
 
-static int part_one(const char *path, int flags, struct error *err)
+static int unmount_overlay(const char *path, int flags, struct error *err)
 {
 	if (umount2(path, UMOUNT_NOFOLLOW | flags) == 0)
 		return 0;
@@ -475,7 +475,7 @@ static int unmount_each_overlay(const struct part_search *s, int flags,
 
 	for (const char *p = s->paths.data; p < s->paths.data + s->paths.len;
 	     p += strlen(p) + 1, upper += strlen(upper) + 1) {
-		int one = part_one(p, flags, rc < 0 ? NULL : err);
+		int one = unmount_overlay(p, flags, rc < 0 ? NULL : err);
 
 		if (one == 0)
 			remove_made_of(upper);

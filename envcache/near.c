@@ -78,8 +78,8 @@ void env_named_put(struct object_store *s, const char *name,
 	(void)!object_put(s, object, text, strlen(text), NULL, NULL, NULL);
 }
 
-static void note_other(void *arg, const struct env_item *a,
-		       const struct env_item *b)
+static void note_item_not_base(void *arg, const struct env_item *a,
+			       const struct env_item *b)
 {
 	bool *is_near = arg;
 
@@ -90,6 +90,6 @@ bool env_key_is_near(const struct env_key *key, const struct env_key *near)
 {
 	bool is_near = true;
 
-	env_key_compare(near, key, note_other, &is_near);
+	env_key_compare(near, key, note_item_not_base, &is_near);
 	return is_near;
 }

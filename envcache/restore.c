@@ -136,7 +136,7 @@ static int put_stage_path(const struct env_restoring *r, size_t i,
 			  r->stages[i].name);
 }
 
-static int follow_first(struct env_restoring *r, size_t i, struct error *err)
+static int log_leader(struct env_restoring *r, size_t i, struct error *err)
 {
 	AUTO_BUF leader = BUF_INIT;
 
@@ -159,7 +159,7 @@ static int open_stages(struct env_restoring *r, struct error *err)
 			rc = stage_open(&r->stages[i], r->q.targets->paths[i],
 					r->q.others_ns, err);
 		if (rc == 0)
-			rc = follow_first(r, i, err);
+			rc = log_leader(r, i, err);
 		if (rc == 0)
 			rc = check_room(r, i, err);
 	}

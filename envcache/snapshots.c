@@ -103,7 +103,8 @@ struct env_listing {
 	void *arg;
 };
 
-static int list_one(void *arg, const struct object_entry *e, struct error *err)
+static int list_index_object(void *arg, const struct object_entry *e,
+			     struct error *err)
 {
 	const struct env_listing *l = arg;
 	struct env_snapshot snap;
@@ -128,7 +129,8 @@ int env_snapshot_list(struct object_store *s, env_list_fn *fn, void *arg,
 {
 	struct env_listing l = { .store = s, .fn = fn, .arg = arg };
 
-	return object_list(s, ENV_INDEX_FOLDER, true, list_one, &l, err);
+	return object_list(s, ENV_INDEX_FOLDER, true, list_index_object, &l,
+			   err);
 }
 
 struct key_search {
@@ -137,7 +139,8 @@ struct key_search {
 	unsigned int n;
 };
 
-static int match_one(void *arg, const struct object_entry *e, struct error *err)
+static int match_key_digits(void *arg, const struct object_entry *e,
+			    struct error *err)
 {
 	struct key_search *f = arg;
 	struct digest key;
@@ -175,7 +178,7 @@ int env_key_find(struct object_store *s, const char *text, struct digest *ret,
 
 	if (rc < 0)
 		return rc;
-	rc = object_list(s, ENV_INDEX_FOLDER, true, match_one, &f, err);
+	rc = object_list(s, ENV_INDEX_FOLDER, true, match_key_digits, &f, err);
 	if (rc < 0)
 		return rc;
 	if (f.n == 0)
@@ -202,8 +205,8 @@ static int remove_object(struct object_store *s, const char *name,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-static int remove_one(void *arg, const struct object_entry *e,
-		      struct error *err)
+static int remove_listed_object(void *arg, const struct object_entry *e,
+				struct error *err)
 {
 	return remove_object(arg, e->name, err);
 }
@@ -214,7 +217,7 @@ int env_blobs_remove(struct object_store *s, const struct digest *key,
 	char name[ENV_NAME_ROOM];
 
 	env_blob_folder(key, folder, name);
-	return object_list(s, name, true, remove_one, s, err);
+	return object_list(s, name, true, remove_listed_object, s, err);
 }
 
 int env_snapshot_remove(struct object_store *s, const struct digest *key,

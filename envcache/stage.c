@@ -112,7 +112,7 @@ int stage_open(struct stage *s, const char *path, int64_t deadline_ns,
 	return rc < 0 ? error_wrap(err, rc, "'%.200s'", path) : 0;
 }
 
-static void close_one(int *fd)
+static void close_and_forget(int *fd)
 {
 	fd_close(*fd);
 	*fd = -1;
@@ -127,11 +127,11 @@ void stage_close(struct stage *s)
 			       s->root, s->name);
 		(void)!fs_remove_tree(path, NULL);
 	}
-	close_one(&s->log_fd);
-	close_one(&s->old_fd);
-	close_one(&s->new_fd);
-	close_one(&s->dir);
-	close_one(&s->root);
+	close_and_forget(&s->log_fd);
+	close_and_forget(&s->old_fd);
+	close_and_forget(&s->new_fd);
+	close_and_forget(&s->dir);
+	close_and_forget(&s->root);
 }
 
 /* ------------------------------------------------------------------------ the log --- */
@@ -433,14 +433,14 @@ static int move_name(int from, const char *name, int to, const char *as)
 	return renameat(from, name, to, as) < 0 ? -errno : 0;
 }
 
-static bool is_there(int dir, const char *name)
+static bool has_dir_entry(int dir, const char *name)
 {
 	struct stat st;
 
 	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static bool is_same(int dir, const char *name, int as_dir, const char *as)
+static bool is_same_inode(int dir, const char *name, int as_dir, const char *as)
 {
 	struct stat a, b;
 
@@ -457,7 +457,7 @@ static int move_aside(struct stage *s, int dir, const char *name)
 
 	do
 		(void)snprintf(aside, sizeof(aside), "u%u", s->n_old++);
-	while (is_there(s->new_fd, aside));
+	while (has_dir_entry(s->new_fd, aside));
 	rc = move_name(dir, name, s->new_fd, aside);
 	return rc == -ENOENT ? 0 : rc;
 }
@@ -493,16 +493,16 @@ static int undo_aside(struct stage *s, const char *text, int dir,
 	if (sscanf(text, "O %15s ", old) != 1)
 		return -EBADMSG;
 	/* The old file is in place: it was put back before, or never moved. */
-	if (!is_there(s->old_fd, old))
+	if (!has_dir_entry(s->old_fd, old))
 		return 0;
 	/* The old file is still in place, by a hard link. */
-	if (is_same(s->old_fd, old, dir, name))
+	if (is_same_inode(s->old_fd, old, dir, name))
 		return unlinkat(s->old_fd, old, 0) < 0 ? -errno : 0;
-	if (is_there(dir, name) && keeps_others) {
+	if (has_dir_entry(dir, name) && keeps_others) {
 		s->has_kept = true;
 		return 0;
 	}
-	if (is_there(dir, name) && (rc = move_aside(s, dir, name)) < 0)
+	if (has_dir_entry(dir, name) && (rc = move_aside(s, dir, name)) < 0)
 		return rc;
 	return move_name(s->old_fd, old, dir, name);
 }
@@ -690,7 +690,8 @@ int stage_undo(struct stage *s, bool keeps_others, struct error *err)
 
 		(void)fd;
 	}
-	close_one(&s->dir); /* so stage_close() does not remove the folder */
+	close_and_forget(
+		&s->dir); /* so stage_close() does not remove the folder */
 	return rc < 0 ? error_wrap(err, rc,
 				   "what was there before is in '%s/old'",
 				   s->name)
@@ -715,7 +716,7 @@ static int open_stage(const char *path)
 			    RESOLVE_NO_SYMLINKS);
 
 	if (fd >= 0 && !is_ours(fd))
-		close_one(&fd);
+		close_and_forget(&fd);
 	return fd;
 }
 
@@ -745,13 +746,13 @@ static bool is_done_by_leader(const struct stage *s)
 	text[n > 0 ? n : 0] = '\0';
 	if (strncmp(text, "L ", 2) == 0)
 		fd = open_stage(text + 2);
-	return fd >= 0 && is_there(fd, "done");
+	return fd >= 0 && has_dir_entry(fd, "done");
 }
 
 /* Recover a stage.  Without a log, the restore was complete or had not begun. */
 static int recover_opened(struct stage *s, struct error *err)
 {
-	if (is_there(s->dir, "done")) {
+	if (has_dir_entry(s->dir, "done")) {
 		finish_leader(s);
 		return 0;
 	}
@@ -767,13 +768,14 @@ static int recover_opened(struct stage *s, struct error *err)
 	if (s->log_fd < 0 || s->new_fd < 0 || s->old_fd < 0) {
 		int code = errno;
 
-		close_one(&s->dir); /* stage_close() then keeps the folder */
+		close_and_forget(
+			&s->dir); /* stage_close() then keeps the folder */
 		return error_errno(err, code, "open '%s'", s->name);
 	}
 	return stage_undo(s, true, err);
 }
 
-static int recover_one(int root, const char *name, struct error *err)
+static int recover_stage(int root, const char *name, struct error *err)
 {
 	struct stage s;
 	int rc = 0;
@@ -783,8 +785,9 @@ static int recover_one(int root, const char *name, struct error *err)
 	s.dir = open_folder(root, name);
 	(void)snprintf(s.name, sizeof(s.name), "%.39s", name);
 	if (s.root < 0 || s.dir < 0 || !is_ours(s.dir) ||
-	    is_there(s.dir, "failed"))
-		close_one(&s.dir); /* stage_close() then keeps the folder */
+	    has_dir_entry(s.dir, "failed"))
+		close_and_forget(
+			&s.dir); /* stage_close() then keeps the folder */
 	else
 		rc = recover_opened(&s, err);
 	stage_close(&s);
@@ -814,7 +817,7 @@ int env_recover(const struct env_targets *t, int64_t deadline_ns,
 			rc = stage_lock(root, deadline_ns, err);
 		for (int k = 0; k < n; k++) {
 			if (rc == 0)
-				rc = recover_one(root, names[k]->d_name, err);
+				rc = recover_stage(root, names[k]->d_name, err);
 			free(names[k]);
 		}
 		free((void *)names);

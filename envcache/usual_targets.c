@@ -240,7 +240,7 @@ static int add_loader(struct found *f, struct error *err)
 	return rc;
 }
 
-static int find_all(struct found *f, struct error *err)
+static int find_install_folders(struct found *f, struct error *err)
 {
 	struct stat st;
 	int rc = 0;
@@ -261,7 +261,7 @@ int env_targets_usual(const struct env_usual *from, struct env_targets *ret,
 		      struct error *err)
 {
 	struct found f = { .from = from };
-	int rc = find_all(&f, err);
+	int rc = find_install_folders(&f, err);
 
 	if (rc == 0 && f.n == 0)
 		rc = error_set(err, EACCES,

@@ -176,7 +176,7 @@ static int put_operator(struct splitter *s, struct error *err)
 	return rc;
 }
 
-static int split_one(struct splitter *s, struct error *err)
+static int split_next_char(struct splitter *s, struct error *err)
 {
 	char c = *s->at;
 
@@ -214,7 +214,7 @@ int shell_words_split(const char *text, char *const *environment,
 
 	*ret = (struct shell_words){ .n = 0 };
 	while (rc == 0 && *s.at)
-		rc = split_one(&s, err);
+		rc = split_next_char(&s, err);
 	if (rc == 0)
 		rc = end_word(&s, err);
 	buf_fini(&s.text);
