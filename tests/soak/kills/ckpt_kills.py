@@ -459,6 +459,8 @@ class CkptSoak:
         self.killed = pid
         if kill(pid):
             self.note_kill("mount")
+        # After it, too: what was closed between the two may be lost.
+        self.mount_kills += 1
         if self.rng.random() < 0.8:
             wait_for("a successor", lambda: self.pid() not in (None, pid))
 
@@ -470,6 +472,9 @@ class CkptSoak:
         # The holder may start one more meanwhile.
         wait_for("it is gone", lambda: not [kill(p) for p in self.processes()])
         self.note_kill("holder")
+        # What was closed while they were being killed may be lost.
+        self.mount_kills += 1
+        self.last_death = self.mount_kills
         with self.gate:
             self.is_gate_shut = True
         wait_for("all have seen it", lambda: self.n_waiting == len(self.workers),
