@@ -241,20 +241,72 @@ static void give_up_one(struct oci_logins *l, const struct oci_login *of_repo)
 		remove_at(l, victim);
 }
 
-static void add_login(struct oci_logins *l, struct shown_login *s)
+static size_t count_of(const struct oci_logins *l, const char *shown_by,
+		       const struct oci_login *of_repo)
 {
-	const struct oci_login of_repo = { .host = s->host, .repo = s->repo };
+	size_t n = 0;
+
+	for (size_t k = 0; k < l->n; k++)
+		n += is_within(&l->list[k], of_repo) &&
+		     strcmp(l->list[k].shown_by, shown_by) == 0;
+	return n;
+}
+
+/*
+ * Make room for `s`, a secret's: by a login of its namespace that this round has not had, or of
+ * a namespace that has more even with one less.  Two namespaces that displaced each other would
+ * each have new logins in each round.
+ */
+static bool make_room_for_secret(struct oci_logins *l,
+				 const struct shown_login *s,
+				 const struct oci_login *of_repo)
+{
+	size_t own = count_of(l, s->shown_by, of_repo);
+	size_t n_most = 0, victim = l->n;
+
+	for (size_t k = 0; k < l->n; k++) {
+		const struct shown_login *t = &l->list[k];
+		size_t n;
+
+		if (!is_within(t, of_repo))
+			continue;
+		n = count_of(l, t->shown_by, of_repo);
+		if (strcmp(t->shown_by, s->shown_by) == 0 ? t->round == s->round
+							  : n < own + 2)
+			continue;
+		if (n < n_most ||
+		    (n == n_most && !goes_first(t, &l->list[victim])))
+			continue;
+		n_most = n;
+		victim = k;
+	}
+	if (victim == l->n)
+		return false;
+	remove_at(l, victim);
+	return true;
+}
+
+/* False, and `s` is the caller's still: a secret's login for which there is no room. */
+static bool add_login(struct oci_logins *l, struct shown_login *s)
+{
+	const struct oci_login one_repo = { .host = s->host, .repo = s->repo };
+	const struct oci_login *of_repo = NULL;
 	size_t n = 0;
 
 	for (size_t k = 0; k < l->n; k++)
 		n += is_of(&l->list[k], s->host, s->repo);
 	if (n >= OCI_LOGINS_EACH)
-		give_up_one(l, &of_repo);
-	else if (l->n >= OCI_LOGINS_MAX)
-		give_up_one(l, NULL);
+		of_repo = &one_repo;
+	if (of_repo || l->n >= OCI_LOGINS_MAX) {
+		if (!s->round)
+			give_up_one(l, of_repo);
+		else if (!make_room_for_secret(l, s, of_repo))
+			return false;
+	}
 	s->id = ++l->next_id;
 	s->news = ++l->n_news;
 	l->list[l->n++] = *s;
+	return true;
 }
 
 /* ------------------------------------------------------------------- any thread --- */
@@ -281,7 +333,7 @@ int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 		is_new = same->round != 0;
 		same->round = 0;
 	} else {
-		add_login(l, &s);
+		(void)add_login(l, &s);
 	}
 	(void)pthread_mutex_unlock(&l->lock);
 	if (same)
@@ -291,17 +343,16 @@ int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 
 /* ----------------------------------------------------------------- pull secrets --- */
 
-/* With the lock: `s`, which it takes, is of a secret. */
-static void have_secret_login(struct oci_logins *l, struct shown_login *s,
-			      const struct oci_login *login)
+/* With the lock: `s`, which it takes, is of a secret.  False: it was not there, and is not to be
+ * added or has no room. */
+static bool have_secret_login(struct oci_logins *l, struct shown_login *s,
+			      const struct oci_login *login, bool add)
 {
 	struct shown_login *same = find_same(l, login);
 
-	if (!same) {
-		add_login(l, s);
-		return;
-	}
-	if (same->round) {
+	if (!same && add && add_login(l, s))
+		return true;
+	if (same && same->round) {
 		same->shown_at = s->shown_at;
 		same->round = s->round;
 		if (same->is_refused && s->since_s > same->since_s) {
@@ -311,11 +362,13 @@ static void have_secret_login(struct oci_logins *l, struct shown_login *s,
 		same->since_s = s->since_s;
 	}
 	shown_fini(s);
+	return same != NULL;
 }
 
 /* Is there a login of `p` in its secret, that was had? */
 static bool read_secret(struct oci_logins *l, const struct oci_pull_secret *p,
-			uint64_t round, int64_t now_s)
+			uint64_t round, int64_t now_s, bool add,
+			size_t *left_out)
 {
 	struct credentials who = { .user = NULL };
 	struct oci_login login = { .host = p->host,
@@ -337,31 +390,54 @@ static bool read_secret(struct oci_logins *l, const struct oci_pull_secret *p,
 		s.round = round;
 		s.since_s = p->since_s;
 		(void)pthread_mutex_lock(&l->lock);
-		have_secret_login(l, &s, &login);
+		is_had = have_secret_login(l, &s, &login, add);
 		(void)pthread_mutex_unlock(&l->lock);
-		is_had = true;
+		*left_out += !is_had;
 	}
 	credentials_fini(&who);
 	return is_had;
 }
 
+static bool is_kept(const struct shown_login *s,
+		    const struct oci_pull_secret *list, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		if (!list[k].config &&
+		    strcmp(list[k].shown_by, s->shown_by) == 0)
+			return true;
+	return false;
+}
+
 size_t oci_logins_replace_secrets(struct oci_logins *l,
 				  const struct oci_pull_secret *list, size_t n,
-				  int64_t now_s)
+				  int64_t now_s, size_t *ret_left_out)
 {
-	size_t n_had = 0;
+	size_t n_had = 0, left_out = 0;
 	uint64_t round;
 
 	(void)pthread_mutex_lock(&l->lock);
 	round = ++l->n_rounds;
 	(void)pthread_mutex_unlock(&l->lock);
-	for (size_t k = 0; k < n; k++)
-		n_had += read_secret(l, &list[k], round, now_s);
+	/* First what is there already, so that it is known what new logins may displace. */
+	for (int add = 0; add < 2; add++) {
+		n_had = left_out = 0;
+		for (size_t k = 0; k < n; k++)
+			n_had += list[k].config &&
+				 read_secret(l, &list[k], round, now_s, add,
+					     &left_out);
+	}
 	(void)pthread_mutex_lock(&l->lock);
-	for (size_t k = l->n; k-- > 0;)
-		if (l->list[k].round && l->list[k].round < round)
+	for (size_t k = l->n; k-- > 0;) {
+		if (!l->list[k].round)
+			continue;
+		/* Another thread's call may be at work on a namespace that this one keeps. */
+		if (is_kept(&l->list[k], list, n))
+			n_had++;
+		else if (l->list[k].round < round)
 			remove_at(l, k);
+	}
 	(void)pthread_mutex_unlock(&l->lock);
+	*ret_left_out = left_out;
 	return n_had;
 }
 

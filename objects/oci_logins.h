@@ -48,16 +48,22 @@ int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 struct oci_pull_secret {
 	const char *host, *repo; /* the image's */
 	const char *shown_by;    /* the namespace of the pods and the secret */
-	const char *config;      /* docker's config.json; it runs no program */
-	int64_t since_s;         /* when the newest of these pods was made */
+	/* docker's config.json, which runs no program; NULL: what is had of the namespace stays,
+	 * and host and repo are NULL */
+	const char *config;
+	int64_t since_s; /* when the newest of these pods was made */
 };
 
-/* Have the logins of `n` pairs of an image and a secret, and forget those of earlier calls.  One
- * that was refused is tried again when there is a newer pod.  Pairs without a login, or with one
- * that is none, are left out; returns how many were not. */
+/*
+ * Have the logins of `n` pairs of an image and a secret, and forget those of earlier calls.  One
+ * that was refused is tried again when there is a newer pod.  Returns how many there are now.
+ * Pairs without a login, or with one that is none, are left out.  So are those for which there is
+ * no place, which `*ret_left_out` counts: a call does not displace what it has itself, or each
+ * call would have the registry refuse the same wrong ones again.
+ */
 size_t oci_logins_replace_secrets(struct oci_logins *l,
 				  const struct oci_pull_secret *list, size_t n,
-				  int64_t now_s);
+				  int64_t now_s, size_t *ret_left_out);
 /* Was there such a call? */
 bool oci_logins_has_secrets(struct oci_logins *l);
 

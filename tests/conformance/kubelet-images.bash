@@ -86,11 +86,12 @@ start_logins() {
 	ln -s "$T/noderun" "$T/n/run/bootseer"
 	cp "$(dirname "$0")"/../../deploy/image/{pod-logins,kube-api} "$T/bin"
 	sed -i "s|^account=.*|account=$T/account|" "$T/bin/kube-api"
+	sed -i '1s|.*|#!/usr/bin/env -S busybox sh|' "$T/bin/pod-logins"
 	mkdir "$T/account"
 	cp "$T/k/pki/apiserver.crt" "$T/account/ca.crt"
 	echo admintoken >"$T/account/token"
 	start_daemon "$T/logins.log" env NODE_ROOT="$T/n" NODE_NAME=node1 KUBERNETES_SERVICE_HOST=127.0.0.1 \
-		KUBERNETES_SERVICE_PORT=6443 PULL_SECRETS="team/s evil/s" busybox sh "$T/bin/pod-logins"
+		KUBERNETES_SERVICE_PORT=6443 PULL_SECRETS="team/s evil/s" "$T/bin/pod-logins"
 	wait_until "$daemon_pid" grep -q 'pull secrets: images=0' "$T/node.log"
 }
 

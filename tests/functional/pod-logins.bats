@@ -21,11 +21,14 @@ setup() {
 	wait_until "$api_pid" test -s "$A/port"
 	cp "$BATS_TEST_DIRNAME"/../../deploy/image/{pod-logins,kube-api} "$T/bin"
 	sed -i "s|^account=.*|account=$A|; s|https://|http://|" "$T/bin/kube-api"
+	sed -i '1s|.*|#!/usr/bin/env -S busybox sh|' "$T/bin/pod-logins"
 	echo a-token >"$A/token"
 }
 
 teardown() {
-	if [ "${logins_pid:-}" ]; then kill -- "-$logins_pid" 2>/dev/null || :; fi
+	local pid
+
+	for pid in $(pgrep -P "${logins_pid:-$$}" -f pod-logins); do kill -KILL -- "-$pid" || :; done
 	containerd_teardown
 }
 
@@ -60,7 +63,7 @@ start_all() { # [OPTION OF BOOTSEERD...]
 start_logins() { # [SECRETS]
 	start_daemon "$T/logins.log" env NODE_ROOT="$T/n" NODE_NAME=n1 KUBERNETES_SERVICE_HOST=127.0.0.1 \
 		KUBERNETES_SERVICE_PORT="$(cat "$A/port")" PULL_SECRETS="${1:-team/pull evil/pull}" \
-		busybox sh "$T/bin/pod-logins"
+		"$T/bin/pod-logins"
 	logins_pid=$daemon_pid
 }
 
@@ -134,7 +137,7 @@ pull_as() { # NAMESPACE PASSWORD
 	# The API server's failure takes nothing away.
 	echo 500 | put /fault
 	put_pod team more
-	wait_until "$logins_pid" grep -q 'as they were: the API server: 500 fault 500' "$T/logins.log"
+	wait_until "$logins_pid" grep -q 'as they were: the API server: 500 .fault 500' "$T/logins.log"
 	has_logins 1
 	echo null | put /fault
 	kill_node
@@ -194,5 +197,104 @@ looked_again() { [ "$(grep -c "^get $(secrets evil pull)" "$A/log")" -gt "$1" ];
 	put_pod team app
 	start_logins
 	wait_logins 1
-	grep -q 'pull secrets: images=33 ' "$T/node.log"
+	wait_until "$logins_pid" grep -q 'pull secrets: images=32 ' "$T/node.log"
+}
+
+@test "pods are read page by page, and those at their end not at all" {
+	start_all
+	put_secret team pull "$CANARY"
+	jq -n --arg image "$REGISTRY/lazy:1" '[range(101) | {metadata: {name: "p\(1000 + .)",
+		creationTimestamp: (now | todate)}, spec: {nodeName: "n1",
+		imagePullSecrets: [select(. == 100) | {name: "pull"}], containers: [{image: $image}]},
+		status: {phase: "Running"}}]' >"$T/pods"
+	put "$(pods team)" <"$T/pods"
+	jq 'map(.metadata.name |= "at-end-\(.) " | .status.phase = ("Failed", "Succeeded"))' "$T/pods" |
+		jq -s 'add | to_entries | map(.value.metadata.name += "\(.key)" | .value)' | put "$(pods team)"
+	start_logins team/pull
+	wait_logins 1
+	[ "$(head -n 3 "$A/pages")" = "$(printf "$(pods team) %s\n" 50 50 1)" ]
+	run ! grep -vE ' (50|1)$' "$A/pages"
+}
+
+@test "a namespace whose pods cannot be read holds up no other, and keeps what it has" {
+	start_all
+	put_secret team pull "$CANARY"
+	put_secret evil pull wrong
+	put_pod evil app
+	start_logins
+	wait_logins 1
+	# A right that was taken back takes the logins with it, and is said.
+	jq -n --arg path "$(pods evil)" '{($path): 403}' | put /fault
+	put_pod evil refused
+	wait_logins 0
+	wait_until "$logins_pid" grep -q 'pod-logins: the API server: 403 ' "$T/logins.log"
+	echo null | put /fault
+	put_pod evil again
+	wait_logins 1
+	jq -n --arg path "$(pods evil)" '{($path): 0}' | put /fault
+	put_pod evil held
+	put_pod team app
+	wait_logins 2
+	pull_as team "$CANARY"
+	[ "$(gets)" -eq 0 ]
+}
+
+# A pod that names all of these secrets, and images with 12 KB of names.
+put_pod_with() { # NAMESPACE NAME SECRET...
+	jq -n --arg name "$2" --arg image "$REGISTRY/lazy:1" '{metadata: {name: $name, creationTimestamp:
+		(now | todate)}, spec: {nodeName: "n1", imagePullSecrets: [$ARGS.positional[] | {name: .}],
+		containers: [{image: ($image, "\(range(10; 40)).example/\("x" * 380)")}]}, status:
+		{phase: "Pending"}}' --args "${@:3}" | put "$(pods "$1")/$2"
+}
+
+@test "secrets of a namespace that are too many bytes or logins are left out, and that is said once" {
+	local large=() many=()
+
+	for k in {10..49}; do large+=("large$k"); done
+	for k in {0..8}; do many+=("many$k"); done
+	for name in "${large[@]}" "${many[@]}"; do
+		echo "get $(secrets team "$name")"
+	done >>"$A/rights"
+	start_all
+	jq -n --arg at "$REGISTRY" '[$ARGS.positional[] as $name | {metadata: {name: $name}, kind: "Secret",
+		type: "kubernetes.io/dockerconfigjson", data: {".dockerconfigjson": (if $name | test("large")
+		then {auths: {other: {auth: ("x" * 16300)}}} else {auths: {($at): {username: "tenant",
+		password: "wrong \($name)"}}} end | tojson | @base64)}}]' --args "${large[@]}" "${many[@]}" |
+		put "/api/v1/namespaces/team/secrets"
+	put_pod_with team app "${large[@]}" "${many[@]}"
+	start_logins "$(printf 'team/%s ' "${large[@]}" "${many[@]}" | sed 's/ $//')"
+	wait_logins 8
+	wait_until "$logins_pid" grep -q '1 logins of team have no room' "$T/logins.log"
+	grep -qE 'left out, .* bytes: team/large[0-9]* ' "$T/logins.log"
+	run ! grep -q 'left out.*team/many' "$T/logins.log"
+	looks=$(grep -c "^get $(secrets team many8)" "$A/log")
+	put_pod_with team more "${many[@]}" "${large[@]}"
+	wait_until "$logins_pid" looked_again_at many8 "$looks"
+	[ "$(grep -c 'have no room' "$T/logins.log")" -eq 1 ]
+}
+
+looked_again_at() { [ "$(grep -c "^get $(secrets team "$1")" "$A/log")" -gt "$2" ]; } # SECRET LOOKS
+
+is_alone() { ! pgrep -f "$T/bin/pod-logins" && ! pgrep -f "http://127.0.0.1:$(cat "$A/port")/.*watch=1"; }
+
+# Of pod-logins with one namespace the processes: the first of that, its clock, what looks, the watch.
+# The fourth that the first began only waits for them.
+processes() {
+	local first parts
+
+	first=$(pgrep -P "$logins_pid" -f pod-logins)
+	mapfile -t parts < <(pgrep -P "$first")
+	echo "$first" "${parts[0]}" "${parts[1]}" "$(pgrep -P "${parts[0]}" -f pod-logins)" "$logins_pid"
+}
+
+@test "the processes of a namespace end with any of them, and with their parent" {
+	start_all
+	for victim in 1 2 3 4 5; do
+		: >"$A/log"
+		start_logins team/pull
+		wait_until "$logins_pid" grep -q "^watch $(pods team) 200" "$A/log"
+		wait_until "$logins_pid" grep -q "^list $(pods team) 200" "$A/log"
+		kill -KILL "$(processes | cut -d' ' -f$victim)"
+		wait_until "$api_pid" is_alone
+	done
 }

@@ -42,7 +42,7 @@ json_t *method_login(struct node *n, json_t *params, struct error *err)
 struct secret_list {
 	struct oci_pull_secret *pairs;
 	struct oci_ref *refs;
-	size_t n, room;
+	size_t n, n_images;
 };
 
 static void secret_list_fini(struct secret_list *l)
@@ -71,14 +71,14 @@ static bool parse_pods_image(const char *name, struct oci_ref *ret)
 	return true;
 }
 
-static int add_secret(struct secret_list *l, json_t *secret, struct error *err)
+static int add_secret(struct secret_list *l, const char *namespace,
+		      json_t *secret, struct error *err)
 {
-	struct oci_pull_secret pair = { .host = NULL };
+	struct oci_pull_secret pair = { .shown_by = namespace };
 	json_t *images, *since;
 	const char *name;
-	int rc = params_unpack(secret, err, "{s:s, s:s, s:o}", "namespace",
-			       &pair.shown_by, "config", &pair.config, "images",
-			       &images);
+	int rc = params_unpack(secret, err, "{s:s, s:o}", "config",
+			       &pair.config, "images", &images);
 
 	if (rc < 0)
 		return rc;
@@ -95,53 +95,82 @@ static int add_secret(struct secret_list *l, json_t *secret, struct error *err)
 		pair.repo = ref->repo;
 		pair.since_s = json_integer_value(since);
 		l->pairs[l->n++] = pair;
+		l->n_images++;
 	}
 	return 0;
 }
 
-static int list_secrets(struct secret_list *l, json_t *secrets,
-			struct error *err)
+static int add_namespace(struct secret_list *l, const char *namespace,
+			 json_t *secrets, struct error *err)
 {
 	json_t *secret;
 	size_t k;
 	int rc = 0;
 
-	if (!json_is_array(secrets))
-		return error_set(err, EINVAL, "'secrets' is no list");
-	json_array_foreach(secrets, k, secret)
-	{
-		l->room += json_object_size(json_object_get(secret, "images"));
-	}
-	l->pairs = calloc(l->room + 1, sizeof(*l->pairs));
-	l->refs = calloc(l->room + 1, sizeof(*l->refs));
-	if (!l->pairs || !l->refs)
-		return error_nomem(err);
+	if (json_is_null(secrets))
+		l->pairs[l->n++].shown_by = namespace;
+	else if (!json_is_array(secrets))
+		return error_set(err, EINVAL,
+				 "the secrets of '%.64s' are no list",
+				 namespace);
 	json_array_foreach(secrets, k, secret)
 	{
 		if (rc == 0)
-			rc = add_secret(l, secret, err);
+			rc = add_secret(l, namespace, secret, err);
 	}
 	return rc;
 }
 
+static int list_secrets(struct secret_list *l, json_t *namespaces,
+			struct error *err)
+{
+	size_t k, room = json_object_size(namespaces) + 1;
+	json_t *secrets, *secret;
+	const char *namespace;
+	int rc = 0;
+
+	json_object_foreach(namespaces, namespace, secrets)
+	{
+		json_array_foreach(secrets, k, secret)
+		{
+			room += json_object_size(
+				json_object_get(secret, "images"));
+		}
+	}
+	l->pairs = calloc(room, sizeof(*l->pairs));
+	l->refs = calloc(room, sizeof(*l->refs));
+	if (!l->pairs || !l->refs)
+		return error_nomem(err);
+	json_object_foreach(namespaces, namespace, secrets)
+	{
+		if (rc == 0)
+			rc = add_namespace(l, namespace, secrets, err);
+	}
+	return rc;
+}
+
+/* "namespaces" has all that are listed; a namespace with null stays as it is. */
 json_t *method_secrets(struct node *n, json_t *params, struct error *err)
 {
 	struct secret_list list = { .pairs = NULL };
-	size_t n_logins = 0;
-	json_t *secrets;
-	int rc = params_unpack(params, err, "{s:o}", "secrets", &secrets);
+	size_t n_logins = 0, left_out = 0;
+	json_t *namespaces;
+	int rc = params_unpack(params, err, "{s:o}", "namespaces", &namespaces);
 
+	if (rc == 0 && !json_is_object(namespaces))
+		rc = error_set(err, EINVAL, "'namespaces' is no object");
 	if (rc == 0)
-		rc = list_secrets(&list, secrets, err);
+		rc = list_secrets(&list, namespaces, err);
 	if (rc == 0)
 		n_logins =
 			oci_logins_replace_secrets(kept_logins_table(n->logins),
 						   list.pairs, list.n,
-						   time(NULL));
+						   time(NULL), &left_out);
 	if (rc == 0)
 		log_debug("logins", "pull secrets: images=%zu logins=%zu",
-			  list.n, n_logins);
+			  list.n_images, n_logins);
 	secret_list_fini(&list);
 	return rc < 0 ? NULL
-		      : json_pack("{s:I}", "logins", (json_int_t)n_logins);
+		      : json_pack("{s:I, s:I}", "logins", (json_int_t)n_logins,
+				  "left_out", (json_int_t)left_out);
 }

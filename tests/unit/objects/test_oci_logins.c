@@ -292,12 +292,20 @@ static struct oci_pull_secret secret_of(const char *repo, const char *by,
 					 .since_s = since_s };
 }
 
+static size_t replace_secrets(struct oci_logins *l,
+			      const struct oci_pull_secret *list, size_t n)
+{
+	size_t left_out;
+
+	return oci_logins_replace_secrets(l, list, n, 1, &left_out);
+}
+
 static size_t have_secret(struct oci_logins *l, const char *repo,
 			  const char *config, int64_t since_s)
 {
 	struct oci_pull_secret s = secret_of(repo, "ns", config, since_s);
 
-	return oci_logins_replace_secrets(l, &s, 1, 1);
+	return replace_secrets(l, &s, 1);
 }
 
 Test(oci_logins, of_secrets_are_for_images_of_their_pods_and_go_with_them)
@@ -310,7 +318,7 @@ Test(oci_logins, of_secrets_are_for_images_of_their_pods_and_go_with_them)
 	uint64_t id;
 
 	cr_expect(!oci_logins_has_secrets(l));
-	cr_expect_eq(oci_logins_replace_secrets(l, both, 2, 1), 2);
+	cr_expect_eq(replace_secrets(l, both, 2), 2);
 	cr_expect(oci_logins_has_secrets(l));
 	expect_next(l, "team/app", "p1");
 	expect_next(l, "team/model", "p1");
@@ -322,7 +330,7 @@ Test(oci_logins, of_secrets_are_for_images_of_their_pods_and_go_with_them)
 	expect_next(l, "team/model", NULL);
 	free(next(l, "h:1", "team/app", &id));
 	cr_expect(oci_logins_has(l, id));
-	cr_expect_eq(oci_logins_replace_secrets(l, NULL, 0, 1), 0);
+	cr_expect_eq(replace_secrets(l, NULL, 0), 0);
 	expect_next(l, "team/app", NULL);
 	cr_expect(!oci_logins_has(l, id));
 	oci_logins_free(l);
@@ -367,7 +375,7 @@ Test(oci_logins, of_secrets_are_in_no_file_unless_a_pull_showed_them)
 	cr_expect_eq(oci_logins_show(l, &shown, 1, NULL), 0);
 	/* The secret takes away nothing that a pull showed. */
 	cr_expect_eq(have_secret(l, "r", CONFIG_P1, 1), 1);
-	cr_expect_eq(oci_logins_replace_secrets(l, NULL, 0, 1), 0);
+	cr_expect_eq(replace_secrets(l, NULL, 0), 0);
 	expect_next(l, "r", "p1");
 	cr_assert_eq(oci_logins_encode(l, &both, NULL), 0);
 	cr_expect_not_null(strstr(both.data, "p1"));
@@ -399,8 +407,7 @@ Test(oci_logins, of_a_secret_that_has_none_are_none_and_run_no_program)
 			secret_of("good", "ns", CONFIG_P1, 1),
 		};
 
-		cr_expect_eq(oci_logins_replace_secrets(l, list, 2, 1), 1, "%s",
-			     bad[i]);
+		cr_expect_eq(replace_secrets(l, list, 2), 1, "%s", bad[i]);
 		expect_next(l, "r", NULL);
 		expect_next(l, "good", "p1");
 	}
@@ -419,7 +426,7 @@ Test(oci_logins, of_secrets_have_docker_s_old_name_for_its_registry)
 	uint64_t id;
 
 	s.host = "docker.io";
-	cr_expect_eq(oci_logins_replace_secrets(l, &s, 1, 1), 1);
+	cr_expect_eq(replace_secrets(l, &s, 1), 1);
 	got = next(l, "docker.io", "library/nginx", &id);
 	cr_assert_not_null(got);
 	cr_expect_str_eq(got, "p");
@@ -751,12 +758,12 @@ Test(oci_login_places, a_secret_s_login_is_sent_no_more_once_the_secret_is_gone)
 			       host),
 		      0);
 	s.config = config;
-	cr_assert_eq(oci_logins_replace_secrets(fix.cfg.logins, &s, 1, 1), 1);
+	cr_assert_eq(replace_secrets(fix.cfg.logins, &s, 1), 1);
 	cr_expect_eq(ask(&err), 0, "%s", err.msg);
 	cr_expect_eq(ask(&err), 0, "%s", err.msg);
-	cr_assert_eq(oci_logins_replace_secrets(fix.cfg.logins, NULL, 0, 1), 0);
+	cr_assert_eq(replace_secrets(fix.cfg.logins, NULL, 0), 0);
 	cr_expect_eq(ask(&err), -EACCES);
-	cr_assert_eq(oci_logins_replace_secrets(fix.cfg.logins, &s, 1, 1), 1);
+	cr_assert_eq(replace_secrets(fix.cfg.logins, &s, 1), 1);
 	cr_expect_eq(ask(&err), 0, "%s", err.msg);
 }
 
