@@ -145,9 +145,8 @@ static void plain_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 					  strlen(name), &nid, NULL);
 		if (rc == 0)
 			rc = fill_entry(n.e, nid, &out);
-		/* a reply with inode 0 lets the kernel cache that the name does not exist */
 		else if (rc == -ENOENT)
-			rc = 0;
+			rc = 0; /* inode 0: the kernel caches that it is missing */
 		node_put(&n);
 	}
 	if (rc < 0)

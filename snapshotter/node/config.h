@@ -22,7 +22,7 @@ struct node_config {
 	char *wait;
 	/* bytes a second of a prefetch of the rest; 0: no limit */
 	uint64_t cold_rate;
-	/* until when starts are recorded; recording_policy_parse() */
+	/* which starts are recorded, and how long; recording_policy_parse() */
 	char *record;
 	char *service, *service_token_file, *service_ca_file;
 	char *trust_revoked_file; /* file of revoked keys; NULL: none */

@@ -27,8 +27,9 @@
  * and a cache of 50 GiB keeps an idle disk busy for a 27th of the day. */
 #define NODE_SCRUB_EVERY_NS (24 * 3600 * NS_PER_S)
 
-/* Transfers from all registries at once: the limits per host go down as 8, 4, 2, 1, and 12 of
- * the 16 may be bulk transfers (docs/decisions/0006, "No host takes all threads"). */
+/* Transfers from all registries at once: a host may have half of the threads that the other hosts
+ * leave (8, 4, 2, 1), and 12 of the 16 may be for bulk (docs/decisions/0006, "No host takes all
+ * threads"). */
 #define NODE_FETCH_THREADS 16u
 
 /* Bytes fetched around a missing block: docs/decisions/0006, "The window", where numpy-1 at 200

@@ -165,8 +165,8 @@ uint64_t disk_sum(const struct disk_usage *u)
 	       u->environments + u->other;
 }
 
-/* Percent of the disk to keep free: the default without a kubelet, and the most that a
- * kubelet's configuration can make of it. */
+/* Percent of the disk to keep free beyond what a kubelet wants, and the upper limit of their
+ * sum. */
 #define MIN_FREE 5u
 #define MIN_FREE_MOST 90u
 

@@ -21,8 +21,7 @@ static int remove_one(const struct gc *g, struct image *i, int64_t timeout_ns,
 	rc = keyed_lock_enter(g->gate, &i->id, timeout_ns, err);
 	if (rc < 0)
 		return rc;
-	/* A detached mount that is still in use keeps reading its blocks until it is forgotten
-	 * here. */
+	/* -EBUSY while a detached mount still reads the image's blocks. */
 	rc = cache_mount_forget(g->cache, i->hex, err);
 	if (rc == 0)
 		rc = images_remove(i, err);

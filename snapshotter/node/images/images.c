@@ -601,8 +601,7 @@ static int save_without_name(struct image *other, const char *name,
 	images_lock(other->all);
 	if (other->removed)
 		rc = 0;
-	/* if memory is short, the name leads nowhere, and the registry is asked */
-	else
+	else /* without memory the name leads nowhere: the registry is asked */
 		(void)!names_add(&other->state.names, name, STATE_NAMES_MAX,
 				 true);
 	images_unlock(other->all);

@@ -14,11 +14,9 @@ static uint64_t mirror_head(void *arg, struct httpd_request *r)
 	else if (r->head.method != HTTPD_GET && r->head.method != HTTPD_HEAD)
 		httpd_answer_error(r, HTTPD_METHOD_NOT_ALLOWED,
 				   "layers can be read");
-	/* connections of the client with the key are not closed for others */
 	else
-		r->owner = MIRROR_PEER;
-	/* accept requests without a body only */
-	return 0;
+		r->owner = MIRROR_PEER; /* clients share memory by owner */
+	return 0;                       /* no request may have a body */
 }
 
 /* ---------------------------------------------- --- the request's target --- */

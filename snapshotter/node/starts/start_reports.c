@@ -41,7 +41,7 @@ struct start_reports {
 	struct start_report_list waiting; /* the oldest first */
 	size_t n;
 	int64_t next_at, pause_ns; /* time of the next try after a failure */
-	/* it was logged that the service refuses reports */
+	/* a failure was logged; false again once a report is sent */
 	bool is_told;
 	struct start_reports_stats stats;
 };

@@ -301,8 +301,8 @@ static void set_bad_zstd(struct image_case *c, unsigned int i)
 	set_digest(c, i);
 }
 
-/* The first layer never ends, and only the fourth one fails.  The second and third have damaged
- * ends, which must not be reached. */
+/* The first layer never ends, and the fourth one fails.  The second and third have a bad name,
+ * but large windows too, so that they must not be read before their turn. */
 Test(first_pass, has_one_large_zstd_window_at_a_time)
 {
 	static struct image_case c;

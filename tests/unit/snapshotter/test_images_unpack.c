@@ -342,7 +342,7 @@ Test(images_unpack, goes_another_way_when_a_symlink_was_replaced)
 	cr_assert_eq(layer_add_file("l/g", "x"), 0);
 	cr_expect(layer_has("one/f"));
 	cr_expect(layer_has("two/g"));
-	/* The symlink is replaced by an entry in the very folder that it leads to. */
+	/* An entry of the folder `one` replaces a symlink on the path by which `w` leads there. */
 	cr_assert_eq(layer_add_kind("one/s", S_IFLNK | 0777, "../two", false),
 		     0);
 	cr_assert_eq(layer_add_kind("w", S_IFLNK | 0777, "one/s/../one", false),
