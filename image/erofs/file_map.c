@@ -18,9 +18,8 @@
 
 /* A folder, or a file with data; the first is the root. */
 struct path_name {
-	/* index of its folder's name; smaller than its own index */
-	const char *text;
-	uint32_t parent; /* index, smaller than its own */
+	const char *text; /* in the image, no NUL */
+	uint32_t parent;  /* index of its folder's name, smaller than its own */
 	uint32_t path_len;
 	uint8_t len;
 };

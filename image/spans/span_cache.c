@@ -30,9 +30,9 @@ struct cached_room {
 TAILQ_HEAD(room_list, cached_room);
 
 struct span_cache {
-	pthread_mutex_t lock;   /* least recently used first */
+	pthread_mutex_t lock;   /* protects all of it */
 	pthread_cond_t changed; /* a claim ended */
-	struct room_list rooms; /* used last at the end */
+	struct room_list rooms; /* least recently used first */
 	size_t n_rooms;
 	uint64_t bytes, max_bytes;
 	uint64_t n_owners;
