@@ -48,8 +48,8 @@ int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 struct oci_pull_secret {
 	const char *host, *repo; /* the image's */
 	const char *shown_by;    /* the namespace of the pods and the secret */
-	/* docker's config.json, which runs no program; NULL: what is had of the namespace stays,
-	 * and host and repo are NULL */
+	/* Docker's config.json, which runs no program; NULL: what is had of the namespace stays,
+	 * and host and repo are NULL. */
 	const char *config;
 	int64_t since_s; /* when the newest of these pods was made */
 };

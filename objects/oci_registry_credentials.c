@@ -210,7 +210,7 @@ static int ask_helper(const char *name, const char *host, struct pace *pace,
 			.input = host,
 			.pace = pace },
 		&answer, &status, err);
-	/* docker-credential-helpers says so when there is none: anonymous. */
+	/* Docker-credential-helpers says so when there is none: anonymous. */
 	if (rc == 0 && status != 0 && answer.data &&
 	    strstr(answer.data, "credentials not found"))
 		return 0;
@@ -237,7 +237,7 @@ static int usual_place(struct buf *path)
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		const char *base = getenv(places[i].variable);
 
-		/* systemd sets no HOME for a service of root. */
+		/* Systemd sets no HOME for a service of root. */
 		if (!base && strcmp(places[i].variable, "HOME") == 0 &&
 		    geteuid() == 0)
 			base = "/root";

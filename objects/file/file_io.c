@@ -97,7 +97,7 @@ static void *reap_main(void *arg)
 	while ((op = file_ring_wait(e->ring, &n))) {
 		bool over;
 
-		/* the lock also orders this after the submission */
+		/* The lock also orders this after the submission. */
 		(void)pthread_mutex_lock(&e->lock);
 		over = note_transfer(op, n);
 		if (over) {
@@ -197,7 +197,7 @@ void file_engine_submit(struct file_engine *e, struct file_op *op)
 
 		op->work = (struct work){ .run = file_op_run };
 		rc = pool_submit(e->pool, &op->work);
-		/* otherwise `op` may already be freed */
+		/* Otherwise `op` may already be freed. */
 		if (rc < 0) {
 			op->rc = rc;
 			op->done(op);

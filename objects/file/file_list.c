@@ -56,7 +56,7 @@ static int walk_open(const struct file_walk *w, DIR *d, const char *folder,
 		if (buf_printf(&name, "%s%s%s", folder, *folder ? "/" : "",
 			       entry->d_name) < 0)
 			return error_nomem(err);
-		/* skip the store's own folder, which is not listed */
+		/* Skip the store's own folder, which is not listed. */
 		if (!*folder && strcmp(name.data, STORE_OWN) == 0)
 			continue;
 		rc = list_entry(w, d, entry->d_name, name.data, depth, err);

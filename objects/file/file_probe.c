@@ -122,7 +122,7 @@ static int open_nameless(struct file_store *f, struct error *err)
 
 	if (fd >= 0)
 		return fd;
-	/* for file systems without nameless files, such as NFS */
+	/* For file systems without nameless files, such as NFS. */
 	name = store_temporary();
 	if (!name)
 		return error_nomem(err);

@@ -41,7 +41,7 @@ static void write_done(struct file_op *op)
 	struct error err = ERROR_INIT;
 	int rc = op->rc;
 
-	/* the file system accepted O_DIRECT at open() but not here */
+	/* The file system accepted O_DIRECT at open() but not here. */
 	if (rc == -EINVAL && p->is_direct &&
 	    fcntl(p->fd, F_SETFL, fcntl(p->fd, F_GETFL) & ~O_DIRECT) == 0) {
 		file_engine_submit(f->engine, op);
@@ -62,7 +62,7 @@ static int write_start(struct part *part, struct error *err)
 
 	if (!w)
 		return error_nomem(err);
-	/* the last piece may be padded: the commit cuts the file */
+	/* The last piece may be padded: the commit cuts the file. */
 	if (p->is_direct && len % f->align) {
 		len += f->align - len % f->align;
 		memset((char *)part->data + part->len, 0, len - part->len);

@@ -69,7 +69,7 @@ int file_store_open_object(struct object_store *s, const char *name,
 		else if (!S_ISREG(st.st_mode))
 			rc = error_set(err, ENOENT, "%s/%s is not a file",
 				       f->path, name);
-		/* clear it again: with io_uring it means "now or never" */
+		/* Clear it again: with io_uring it means "now or never". */
 		else if (fcntl(o->fd, F_SETFL, 0) < 0)
 			rc = file_error(f, errno, "open", name, err);
 	}
@@ -81,7 +81,7 @@ int file_store_open_object(struct object_store *s, const char *name,
 	if (f->may_direct && o->base.stat.size >= FILE_DIRECT_MIN) {
 		char path[32];
 
-		/* reopen the same file, whatever its name now means */
+		/* Reopen the same file, whatever its name now means. */
 		(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", o->fd);
 		o->direct_fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
 	}
@@ -247,7 +247,7 @@ static void take_bounce(struct file_piece *p)
 	p->end = p->off + file_op_left(&p->op);
 	p->bounce_align = align;
 	p->bounce_size = (size_t)(round_up(p->end, align) - from);
-	/* do not wait for memory of other reads: without it, read through the page cache */
+	/* Do not wait for memory of other reads: without it, read through the page cache. */
 	p->bounce = store_memory_take(p->read->object->base.store->memory,
 				      p->bounce_size, 0);
 	if (!p->bounce)

@@ -172,7 +172,7 @@ static int make_url(const struct hdfs_store *s, const struct hdfs_request *r,
 	if (rc == 0)
 		rc = buf_printf(b, "?op=%s%s", r->op,
 				r->params ? r->params : "");
-	/* a token names the user, so no other parameter may */
+	/* A token names the user, so no other parameter may. */
 	if (rc == 0 && token)
 		rc = buf_puts(b, "&delegation=");
 	if (rc == 0 && token)
@@ -195,7 +195,7 @@ static int judge_exception(const char *server, const char *name,
 			   struct retry_verdict *v, bool *ret_next,
 			   struct error *err)
 {
-	/* a refused token is a SecurityException with a certain text */
+	/* A refused token is a SecurityException with a certain text. */
 	if (strcmp(name, "SecurityException") == 0 &&
 	    (strstr(why, "InvalidToken") || strstr(why, "token")))
 		name = "InvalidToken";
@@ -261,7 +261,7 @@ static int send_to(struct hdfs_store *s, const char *url,
 		   struct http_response *resp, struct retry_verdict *v,
 		   struct error *err)
 {
-	/* any value satisfies the server's check against forged browser requests */
+	/* Any value satisfies the server's check against forged browser requests. */
 	static const char *const headers[] = {
 		"X-XSRF-HEADER: bootseer",
 		"Content-Type: application/octet-stream", NULL
@@ -298,7 +298,7 @@ int hdfs_try_url(struct hdfs_store *s, const char *url,
 
 	if (rc == 0 && resp->status / 100 != 2)
 		rc = judge_answer(server ? server : "", resp, v, &next, err);
-	/* the next attempt asks for another data node */
+	/* The next attempt asks for another data node. */
 	if (rc < 0 && may_pass(rc))
 		v->can_retry = true;
 	return rc;
@@ -412,7 +412,7 @@ int hdfs_try(struct hdfs_store *s, struct hdfs_request *r,
 	if (rc == -EACCES && v->can_retry)
 		drop_token(s, token);
 	if (rc < 0 && next && s->n_nodes > 1) {
-		/* only the first thread that notices it switches nodes */
+		/* Only the first thread that notices it switches nodes. */
 		(void)atomic_compare_exchange_strong(&s->active, &node,
 						     (node + 1) % s->n_nodes);
 		v->at_once = true;

@@ -33,7 +33,7 @@ static int status_of(const json_t *j, struct hdfs_status *ret)
 	    modified > INT64_MAX / 1000)
 		return -EBADMSG;
 	ret->modified_ms = (int64_t)modified;
-	/* gateways to other file systems leave these out */
+	/* Gateways to other file systems leave these out. */
 	(void)get_number(j, "fileId", &ret->id);
 	(void)get_number(j, "blockSize", &ret->block_size);
 	ret->is_file = strcmp(type, "FILE") == 0;
@@ -98,7 +98,7 @@ int hdfs_listing_parse(const char *data, size_t len, hdfs_status_fn *fn,
 	    get_number(whole, "remainingEntries", &left)) {
 		rc = each_status(list, fn, arg);
 		if (rc == 0 && left) {
-			/* without a last name the same page would come again */
+			/* Without a last name the same page would come again. */
 			*ret_last = last_of(list);
 			rc = *ret_last ? 0 : -EBADMSG;
 		}

@@ -34,7 +34,7 @@ int hdfs_look(struct hdfs_store *s, const char *name, struct hdfs_status *ret,
 		rc = error_set(err, EPROTO,
 			       "the answer is no file's status: is it a name "
 			       "node?");
-	/* a file stands where a folder would have to be */
+	/* A file stands where a folder would have to be. */
 	if (rc == -ENOTDIR ||
 	    (rc == -EACCES && strstr(err->msg, "is not a directory")))
 		rc = error_set(err, ENOENT, "there is none");
@@ -68,7 +68,7 @@ static int list_page(struct hdfs_store *s, const char *folder,
 				  .name = folder };
 	int rc = 0;
 
-	/* name nodes of 3.5 use the first, HttpFS the second */
+	/* Name nodes of 3.5 use the first, HttpFS the second. */
 	for (int i = 0; *last && i < 2 && rc == 0; i++) {
 		rc = buf_puts(&params, i ? "&startAfter=" : "&startafter=");
 		if (rc == 0)
@@ -142,7 +142,7 @@ static int list_status(void *arg, const struct hdfs_status *st)
 	char *name;
 	int rc;
 
-	/* empty: the listed path is itself a file */
+	/* Empty: the listed path is itself a file. */
 	if (!*st->suffix)
 		return 0;
 	if (asprintf(&name, "%s%s%s", w->folder, *w->folder ? "/" : "",

@@ -109,7 +109,7 @@ int hdfs_move(struct hdfs_store *s, const char *from, uint64_t id,
 	if (is_moved(s, id, to))
 		return 0;
 	if (rc == -ENOENT) {
-		/* a parent folder is missing, or was removed meanwhile */
+		/* A parent folder is missing, or was removed meanwhile. */
 		rc = make_parent(s, to, err);
 		if (rc == 0)
 			rc = hdfs_rename_once(s, from, to, replace, &done, err);

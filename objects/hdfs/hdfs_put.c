@@ -148,8 +148,8 @@ static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
 	retry_init(&retry, &s->base, 0);
 	if (!p->n_whole)
 		f.place = p->place + n;
-	/* an appended part is not a block of its own, and a growing file may have 10,000 of
-	 * them */
+	/* An appended part is not a block of its own, and a growing file may have 10,000 of
+	 * them. */
 	if (!p->n_whole && !s->by_append)
 		f.block = (size_t)s->base.caps.part_size;
 	for (;; part.attempt++, f.place = HDFS_SPREAD_ANY) {
@@ -167,8 +167,8 @@ static int send_file(struct hdfs_put *p, unsigned int n, const void *data,
 		rc = create_file(s, &f, &v, err);
 		if (rc == 0)
 			return note_part(p, n, &part, err);
-		/* the file exists: an earlier attempt made it, repeated by libcurl on a reused
-		 * connection */
+		/* The file exists: an earlier attempt made it, repeated by libcurl on a reused
+		 * connection. */
 		if (rc == -EEXIST)
 			v.can_retry = v.at_once = true;
 		if (!retry_again(&retry, &v, err))
@@ -217,7 +217,7 @@ static int send_behind(struct hdfs_put *p, const struct part *part,
 					 name.data, st.size);
 		if (have == part->len)
 			return 0;
-		/* without this check the part would be sent for ever */
+		/* Without this check the part would be sent for ever. */
 		if (is_said_done)
 			return error_set(err, EIO,
 					 "'%s' has %" PRIu64 " bytes after "
@@ -343,7 +343,7 @@ static int join_some(struct hdfs_store *s, const struct hdfs_put *p,
 	r.params = params.data;
 	rc = hdfs_call(s, &r, &resp, err);
 	http_response_fini(&resp);
-	/* the sources are gone if an earlier attempt has joined them; the length will show */
+	/* The sources are gone if an earlier attempt has joined them; the length will show. */
 	return rc == -ENOENT ? 0 : rc;
 }
 
@@ -410,7 +410,7 @@ int hdfs_store_put_commit(struct object_put *base, struct object_stat *ret,
 			       err);
 	p->is_moved = rc == 0;
 	store_unlock(base->store, &lock);
-	/* a rename keeps inode and time */
+	/* A rename keeps inode and time. */
 	if (rc == 0)
 		hdfs_stat_fill(&st, ret);
 	return rc;

@@ -169,7 +169,7 @@ static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
 
 	if (place && !t->is_hedge) {
 		rc = fetch_again(t, &r, place, &resp, v, err);
-		/* its token or the node itself may be gone: ask the name node */
+		/* Its token or the node itself may be gone: ask the name node. */
 		if (rc < 0 && rc != -ECANCELED) {
 			set_place(o, from, NULL);
 			v->can_retry = v->at_once = true;
@@ -210,7 +210,7 @@ int hdfs_store_read(struct object *o, const struct object_range *ranges,
 	int rc = fetch_ranges(o, hdfs_store_of(o->store)->history, fetch_range,
 			      ranges, n, deadline_ns, err);
 
-	/* a range beyond the end may also mean that the file was replaced */
+	/* A range beyond the end may also mean that the file was replaced. */
 	if (rc < 0 && rc != -EIO && rc != -ENOENT)
 		return rc;
 	if (rc < 0)

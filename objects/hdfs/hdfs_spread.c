@@ -120,7 +120,7 @@ static struct hdfs_spread_node *pick_node(struct hdfs_spread *s,
 	unsigned int least = least_active(s, named, now_ns);
 	struct hdfs_spread_node *best;
 
-	/* use a new node at once: places are only right when all nodes are known */
+	/* Use a new node at once: places are only right when all nodes are known. */
 	if (!named->turn)
 		return named;
 	best = at_place(s, place, least + HDFS_SPREAD_SLACK, now_ns);

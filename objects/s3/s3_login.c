@@ -378,7 +378,7 @@ int s3_login_get(struct s3_login *l, int64_t deadline_ns,
 			l->is_stale = false;
 		} else {
 			s3_credentials_fini(&next);
-			/* the old credentials are still valid for a while */
+			/* The old credentials are still valid for a while. */
 			rc = is_good(l, 0) ? 0 : rc;
 		}
 	}
@@ -411,7 +411,7 @@ bool s3_login_renew(struct s3_login *l, const struct s3_credentials *refused)
 
 	(void)pthread_mutex_lock(&l->lock);
 	is_other = l->now.key_id && !is_same(&l->now, refused);
-	/* credentials with an expiry are renewed in time, and variables do not change */
+	/* Credentials with an expiry are renewed in time, and variables do not change. */
 	if (!is_other && !l->now.until_ms &&
 	    !store_variable("AWS_ACCESS_KEY_ID") &&
 	    from_file(l, &next, NULL) == 0 && !is_same(&next, refused)) {

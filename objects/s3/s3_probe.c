@@ -47,7 +47,7 @@ static int send_request(const struct s3_probe *p, const char *method,
 		 retry_again(&retry, &v, err));
 	*ret_status = resp.status;
 	http_response_fini(&resp);
-	/* any status is an answer */
+	/* Any status is an answer. */
 	return *ret_status ? 0 : rc;
 }
 
@@ -95,7 +95,7 @@ static int probe_conditions(const struct s3_probe *p, struct error *err)
 	if (rc == 0)
 		rc = send_request(p, "PUT", "x-amz-checksum-crc32c", WRONG_CRC,
 				  &status, err);
-	/* send no checksums unless supported: some servers refuse unknown headers */
+	/* Send no checksums unless supported: some servers refuse unknown headers. */
 	caps->has_checksum = rc == 0 && status == 400;
 	if (rc == 0)
 		rc = heeds_header(p, "DELETE", "if-match", WRONG_TAG,

@@ -320,7 +320,7 @@ static int complete_upload(struct s3_store *s, struct s3_put *p,
 	http_response_fini(&resp);
 	if (rc < 0)
 		return rc;
-	/* check that the visible object is complete, and from this put */
+	/* Check that the visible object is complete, and from this put. */
 	if (!object_is_from_put(s, p, ret)) {
 		rc = s3_store_stat(&s->base, p->base.name, ret, err);
 		if (rc == 0 && ret->size != p->base.size &&

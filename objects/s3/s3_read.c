@@ -86,8 +86,8 @@ int s3_store_open_head(struct object_store *s, const char *name, size_t most,
 		o->stat = st;
 		o->stat.size = answer_size(&resp);
 	}
-	/* an empty object has no range, some servers send all of a large one, and a compressing
-	 * proxy leaves the length out: ask for the size */
+	/* An empty object has no range, some servers send all of a large one, and a compressing
+	 * proxy leaves the length out: ask for the size. */
 	if (rc == -ERANGE || rc == -EFBIG ||
 	    (rc == 0 && o->stat.size == UINT64_MAX)) {
 		buf_fini(&o->head);
@@ -117,7 +117,7 @@ int s3_store_get(struct object_store *base, const char *name, size_t max,
 	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	int rc = s3_call(s3_store_of(base), &r, &resp, err);
 
-	/* a compressing proxy leaves the length out */
+	/* A compressing proxy leaves the length out. */
 	if (rc == 0 && (s3_stat_fill(&resp, ret_stat, NULL) < 0 ||
 			ret_stat->size != ret->len))
 		rc = -ENOTSUP;
@@ -143,7 +143,7 @@ static int take_body(struct http_sink *base, const struct http_response *resp,
 		return error_set(err, ERANGE,
 				 "it has %" PRIu64 " bytes, and no more",
 				 s->size);
-	/* the server ignored the range and sent everything */
+	/* The server ignored the range and sent everything. */
 	if (resp->status != 206 && (t->pos != 0 || t->end != s->size))
 		return error_set(err, ENOTSUP,
 				 "the server sends whole objects where a "
@@ -175,7 +175,7 @@ static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
 	s3_header(&r, "range", range);
 	s3_header(&r, "if-match", *st->tag ? st->tag : NULL);
 	rc = s3_try(s, &r, &resp, v, err);
-	/* this version was removed */
+	/* This version was removed. */
 	if (rc == -ENOENT && resp.status == 404 && *st->tag)
 		rc = error_set(err, ESTALE, "it was removed while it was read");
 	else if (rc == -ESTALE)

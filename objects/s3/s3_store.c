@@ -135,7 +135,7 @@ static int s3_store_rename(struct object_store *base, const char *from,
 	store_unlock(base, &lock);
 	if (rc < 0)
 		return rc;
-	/* keep an object that another program has put since the copy */
+	/* Keep an object that another program has put since the copy. */
 	rc = s3_remove(base, from, st.tag, err);
 	return rc == -ESTALE || rc == -ENOENT ? 0 : rc;
 }
@@ -327,7 +327,7 @@ static int s3_open(struct store_url *url, const struct object_store_config *cfg,
 		s3_free(&s->base);
 		return rc;
 	}
-	/* abilities of current servers, until a probe tests them */
+	/* Abilities of current servers, until a probe tests them. */
 	s->base.caps = (struct object_caps){
 		.has_new = !s->by_lock,
 		.has_match = !s->by_lock,

@@ -250,7 +250,7 @@ static void try_run(struct work *w)
 	wanted = is_wanted(p) && r->rc == 0;
 	if (wanted && !p->begun_ns)
 		p->begun_ns = begun;
-	/* a hedge begins where the first try is */
+	/* A hedge begins where the first try is. */
 	own->try.pos = p->best;
 	(void)pthread_mutex_unlock(&r->lock);
 	if (wanted)
@@ -409,7 +409,7 @@ static size_t cut_pieces(const struct object_range *ranges, size_t n,
 		for (i++; i < n && range_follows(&ranges[i - 1], &ranges[i]);
 		     i++)
 			end += ranges[i].len;
-		/* even pieces, because a short last one would be mostly latency */
+		/* Even pieces, because a short last one would be mostly latency. */
 		for (uint64_t k = (end - off + most - 1) / most; k; k--) {
 			uint64_t len = (end - off + k - 1) / k;
 

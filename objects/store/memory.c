@@ -45,7 +45,7 @@ int store_memory_new(uint64_t bytes, struct store_memory **ret,
 		free(m);
 		return error_nomem(err);
 	}
-	/* without huge pages each 4 KiB would cost a page fault */
+	/* Without huge pages each 4 KiB would cost a page fault. */
 	(void)madvise(m->base, m->size, MADV_HUGEPAGE);
 	(void)pthread_mutex_init(&m->lock, NULL);
 	cond_init(&m->changed);

@@ -88,7 +88,7 @@ static int second_end(struct second_open *o, struct object **ret,
 	int rc = -EAGAIN;
 
 	(void)pthread_mutex_lock(&o->lock);
-	/* bounded: the running open has the store's deadlines */
+	/* Bounded: the running open has the store's deadlines. */
 	while (o->state == SECOND_RUNS)
 		(void)pthread_cond_wait(&o->done, &o->lock);
 	if (o->state == SECOND_DONE) {

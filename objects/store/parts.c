@@ -257,7 +257,7 @@ void *put_parts_room(struct object_put *p, size_t len)
 {
 	struct put_parts *s = p->parts;
 
-	/* on failure the following write fails too, and reports it */
+	/* On failure the following write fails too, and reports it. */
 	if (make_room(s, NULL) < 0 || s->fill->size - s->fill->len < len)
 		return NULL;
 	return (char *)s->fill->data + s->fill->len;

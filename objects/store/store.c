@@ -269,7 +269,7 @@ static int list_filtered(void *arg, const struct object_entry *e,
 		return 0;
 	if (!dated.asked_ns)
 		dated.asked_ns = f->begun_ns;
-	/* while `fn` runs, the store is not being waited for */
+	/* While `fn` runs, the store is not being waited for. */
 	store_call_end(f->store, 0);
 	rc = f->fn(f->arg, &dated, err);
 	(void)store_call_begin(f->store);
@@ -602,7 +602,7 @@ int object_put_commit(struct object_put *p, struct object_stat *ret,
 	rc = p->store->ops->put_commit(p, ret ? ret : &own, err);
 	end_call(p->store, &p->store->count.write, &p->store->count.write_waits,
 		 begun_ns, rc);
-	/* allow no second commit, whatever the result */
+	/* Allow no second commit, whatever the result. */
 	p->rc = rc < 0 ? rc : -EALREADY;
 	if (rc == 0)
 		atomic_fetch_add(&p->store->count.bytes_written, p->size);
@@ -702,7 +702,7 @@ int object_store_now(struct object_store *s, int64_t *ret_ms, struct error *err)
 	rc = s->ops->put_open(s, name, &opts, &p, err);
 	if (rc == 0)
 		rc = s->ops->put_commit(p, &st, err);
-	/* a put's answer may lack the time */
+	/* A put's answer may lack the time. */
 	if (rc == 0)
 		rc = s->ops->stat(s, name, &st, err);
 	if (rc == 0)

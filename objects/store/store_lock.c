@@ -55,7 +55,7 @@ static int look_entry(void *arg, const struct object_entry *e,
 	(void)err;
 	if (e->is_folder || (w->own && strcmp(e->name, w->own) == 0))
 		return 0;
-	/* take the first by name, so that all processes watch the same one */
+	/* Take the first by name, so that all processes watch the same one. */
 	if (w->n_others++ == 0 || strcmp(e->name, w->other) < 0)
 		(void)snprintf(w->other, sizeof(w->other), "%s", e->name);
 	return 0;
@@ -111,7 +111,7 @@ static int try_lock(struct object_store *s, const char *folder, struct watch *w,
 	rc = put_own(s, l->name, err);
 	if (rc == 0)
 		rc = other_locks_list(s, folder, l->name, w, err);
-	/* the server may just have removed this folder */
+	/* The server may just have removed this folder. */
 	if (rc == -ENOTDIR)
 		rc = w->n_others = 0;
 	else
@@ -163,7 +163,7 @@ int store_lock_check(const struct store_lock *l, struct error *err)
 
 void store_unlock(struct object_store *s, struct store_lock *l)
 {
-	/* if it cannot be removed, others break the lock after STORE_LOCK_MS */
+	/* If it cannot be removed, others break the lock after STORE_LOCK_MS. */
 	if (l->name)
 		(void)s->ops->remove(s, l->name, NULL, NULL);
 	free(l->name);
@@ -182,7 +182,7 @@ static int sweep_lock(void *arg, const struct object_entry *e,
 	struct lock_sweep *w = arg;
 	int rc;
 
-	/* lock files of the file: back end are kept; they are not in a folder */
+	/* Lock files of the file: back end are kept; they are not in a folder. */
 	if (e->is_folder || !strchr(e->name + strlen(STORE_LOCKS "/"), '/') ||
 	    !object_is_old(e->stat.modified_ms, w->before_ms))
 		return 0;

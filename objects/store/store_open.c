@@ -50,7 +50,7 @@ static int take_common(struct store_url *u, struct object_store_config *cfg,
 
 	if (!text)
 		return 0;
-	/* few enough digits that the number cannot overflow */
+	/* Few enough digits that the number cannot overflow. */
 	n = len && !text[len] && len < 9 ? strtoul(text, NULL, 10) : 0;
 	if (n < 1 || n > OBJECT_PARALLEL_MAX)
 		return error_set(err, EINVAL,

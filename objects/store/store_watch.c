@@ -31,7 +31,7 @@ int64_t store_call_begin(struct object_store *s)
 {
 	int64_t now = clock_now_ns();
 
-	/* the first of the running calls: count the silence from here */
+	/* The first of the running calls: count the silence from here. */
 	if (atomic_fetch_add(&s->silence.n_calls, 1) == 0)
 		atomic_store(&s->silence.heard_ns, now);
 	return now;
@@ -96,7 +96,7 @@ bool store_silence_look(struct store_silence *s, int64_t now_ns,
 {
 	int64_t heard = atomic_load(&s->heard_ns);
 
-	/* check again when a call that begins now would be late */
+	/* Check again when a call that begins now would be late. */
 	*ret_next_ns = now_ns + after_ns;
 	if (!atomic_load(&s->n_calls) || heard == atomic_load(&s->told_ns))
 		return false;
@@ -171,7 +171,7 @@ void object_store_set_timeout(struct object_store_config *cfg,
 	cfg->retry_ms = (uint32_t)(timeout_ns / NS_PER_MS);
 	if (cfg->connect_timeout_ms > cfg->retry_ms)
 		cfg->connect_timeout_ms = cfg->retry_ms;
-	/* otherwise a hanging attempt would take all of the time */
+	/* Otherwise a hanging attempt would take all of the time. */
 	if (cfg->stall_timeout_ms > cfg->retry_ms)
 		cfg->stall_timeout_ms = cfg->retry_ms;
 }

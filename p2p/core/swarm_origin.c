@@ -287,7 +287,7 @@ static void ask_or_read(struct swarm *s, const struct origin_batch *b,
 	if (!b->n)
 		return;
 	if (s->has_tracker) {
-		/* to a reader's call the tracker grants even what others have */
+		/* To a reader's call the tracker grants even what others have. */
 		ask_tracker(s, b, b->is_stuck ? SOURCE_DEMAND : priority, now);
 		return;
 	}

@@ -136,7 +136,7 @@ struct cold {
 
 struct demand {
 	uint32_t piece;
-	/* First reader's begin; last reader's deadline. */
+	/* When the first reader came; earliest and latest deadline of its readers. */
 	int64_t since, first, deadline;
 };
 

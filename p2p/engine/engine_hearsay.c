@@ -33,7 +33,7 @@ bool hearsay_may_be(const struct p2p *p, const char *addr)
 	enum net_addr_kind kind, own_kind = NET_ADDR_NOWHERE;
 	socklen_t len, own_len;
 
-	/* an empty address: a node that cannot be dialled */
+	/* An empty address: a node that cannot be dialled. */
 	if (!*addr)
 		return true;
 	if (net_addr_parse(addr, &said, &len, NULL) < 0)

@@ -8,7 +8,7 @@
 #include "common/registry_host.h"
 #include "p2p/engine/engine.h"
 
-/* If a read brings no byte for this long, its host is said to hang ... */
+/* A host whose read ended after this long without a byte counts as hanging for HANGS_FOR_NS. */
 #define HANG_NS (3 * NS_PER_S)
 #define HANGS_FOR_NS (30 * NS_PER_S)
 

@@ -49,7 +49,7 @@ enum swarm_distance member_distance(const struct p2p *p,
 	if (*node->rack && strcmp(node->rack, p->self.rack) == 0 &&
 	    strcmp(node->zone, p->self.zone) == 0)
 		return SWARM_SAME_RACK;
-	/* without zones all nodes count as near */
+	/* Without zones all nodes count as near. */
 	return strcmp(node->zone, p->self.zone) == 0 ? SWARM_SAME_ZONE
 						     : SWARM_REMOTE;
 }
@@ -156,7 +156,7 @@ struct member *member_know(struct p2p *p, const struct net_node *said,
 	if (!m)
 		return member_add(p, node, is_hearsay);
 	m->said = clock_now_ns();
-	/* hearsay does not shorten the wait until the next attempt */
+	/* Hearsay does not shorten the wait until the next attempt. */
 	if (!is_hearsay)
 		member_update(p, m, node);
 	else if (member_may_be_told(m))
@@ -315,7 +315,7 @@ static struct member *members_choose_dial(struct p2p_image *i, int64_t now)
 					&best, &n);
 	if (best || i->p->tracker_is_there)
 		return best;
-	/* without a tracker nobody says which nodes take part: try all known nodes */
+	/* Without a tracker nobody says which nodes take part: try all known nodes. */
 	TAILQ_FOREACH(m, &i->p->members, by_age)
 	if (can_dial(m, now))
 		member_consider(i->p, m, want, &best, &n);
@@ -443,7 +443,7 @@ static int write_members(struct p2p *p, struct buf *text)
 	unsigned int n = 0;
 	int rc = buf_puts(text, FILE_HEAD);
 
-	/* newest first: these are most likely still up */
+	/* Newest first: these are most likely still up. */
 	TAILQ_FOREACH_REVERSE(m, &p->members, member_list, by_age)
 	{
 		const struct net_node *d = &m->node;
@@ -463,7 +463,7 @@ static void run_save(struct work *w)
 {
 	struct p2p *p = container_of(w, struct p2p, save_work);
 
-	/* without the file a node knows no members when it starts again */
+	/* Without the file a node knows no members when it starts again. */
 	(void)!fs_replace_file(p->members_path, p->members_text,
 			       strlen(p->members_text), 0600, NULL);
 }

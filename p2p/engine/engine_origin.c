@@ -181,7 +181,7 @@ static void origin_read_start(struct p2p_image *i, uint32_t first, size_t n,
 	struct origin_read *r =
 		calloc(1, sizeof(*r) + n * sizeof(r->blocks[0]));
 
-	/* without memory nothing is read; the core asks again after a while */
+	/* Without memory nothing is read; the core asks again after a while. */
 	if (!r)
 		return;
 	r->i = i;

@@ -66,7 +66,7 @@ void retries_check(struct p2p *p, int64_t now)
 		{
 			if (r->at > now || n++ >= AT_ONCE)
 				continue;
-			/* next attempt, if no answer comes */
+			/* Next attempt, if no answer comes. */
 			r->at = now + r->wait_ns;
 			link_open(l, r->i);
 		}

@@ -81,7 +81,7 @@ static void right_lose(struct p2p_image *i, const struct permit *t,
 		(void)snprintf(i->right.refusal, sizeof(i->right.refusal), "%s",
 			       t->err.msg);
 	}
-	/* do not show an expired right: it would be refused */
+	/* Do not show an expired right: it would be refused. */
 	if (i->right.until <= now_s)
 		i->right.len = 0;
 }

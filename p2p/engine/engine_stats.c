@@ -136,7 +136,7 @@ static void fill_peer(const struct p2p *p, const struct link *l, int64_t now,
 	ret->rtt_ns = s.rtt_ns;
 	if (l->member && l->member->quarantined_until > now)
 		ret->quarantine_ns = l->member->quarantined_until - now;
-	/* report the member's failures while its link is down */
+	/* Report the member's failures while its link is down. */
 	if (l->member && !s.is_up)
 		add_failures(l->member, ret);
 	add_swarms(l, ret);

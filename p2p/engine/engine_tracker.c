@@ -81,14 +81,14 @@ void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
 	int64_t since = clock_now_ns() - i->calls.called;
 	struct ask *a;
 
-	/* by now the core has given up on the oldest request */
+	/* By now the core has given up on the oldest request. */
 	if (l->n_asks == ASKS_MAX)
 		memmove(l->asks, l->asks + 1, --l->n_asks * sizeof(l->asks[0]));
 	a = &l->asks[l->n_asks++];
 	memcpy(a->pieces, pieces, n * sizeof(*pieces));
 	a->n = n;
 	a->is_demand = priority == SOURCE_DEMAND;
-	/* by the time of the call, neighbours may have announced the piece */
+	/* By the time of the call, neighbours may have announced the piece. */
 	i->calls.has_waited =
 		i->calls.has_waited || is_meeting(i, clock_now_ns());
 	tracker_arm(i, since > BATCH_NS ? 0 : BATCH_NS - since);
@@ -104,7 +104,7 @@ void tracker_done(struct p2p_image *i, uint32_t piece, int rc)
 		l->failed[l->n_failed++] = piece;
 	else if (rc == 0 && l->n_done < TRACKER_PIECES_MAX)
 		l->done[l->n_done++] = piece;
-	/* report the ended lease, so that others may read */
+	/* Report the ended lease, so that others may read. */
 	tracker_arm(i, ENDED_NS);
 }
 
@@ -376,7 +376,7 @@ static void announce_fill(struct p2p_image *i, struct engine_call *c)
 		.n_failed = c->leases.n_failed,
 		.origin_wait_ns = c->leases.origin_wait_ns,
 	};
-	/* first pass: pieces that readers wait for */
+	/* First pass: pieces that readers wait for. */
 	for (int turn = 0; turn < 2; turn++) {
 		for (size_t k = 0; k < c->leases.n_asks; k++) {
 			const struct ask *a = &c->leases.asks[k];

@@ -244,7 +244,7 @@ void want_no_list(struct lister *l)
 
 	LIST_REMOVE(l, link);
 	change_wants(i, l->list);
-	/* the core must know before it goes on */
+	/* The core must know before it goes on. */
 	want_update(i, clock_now_ns());
 	update_pause(i);
 }

@@ -271,7 +271,7 @@ struct net_link_stats {
 	bool is_up, is_rdma;
 	uint64_t sent_bytes, received_bytes; /* bytes of pieces */
 	uint64_t queued_bytes;               /* to be sent */
-	/* round-trip time of the last ping; 0: unknown. */
+	/* Round-trip time of the last ping; 0: unknown. */
 	int64_t rtt_ns;
 };
 void net_get_link(const struct net_link *l, struct net_link_stats *ret);

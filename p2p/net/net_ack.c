@@ -33,7 +33,7 @@ void ack_await(struct conn *c, struct net_answer *a)
 	a->pprev = c->unacked_last;
 	*c->unacked_last = a;
 	c->unacked_last = &a->next;
-	/* without memory for a timer, the slower tick does it */
+	/* Without memory for a timer, the slower tick does it. */
 	if (!n->acking)
 		n->acking =
 			loop_timer_start(n->loop, &n->acks, LOOK_NS, NULL) == 0;

@@ -83,7 +83,7 @@ void conn_fail(struct conn *c, const struct error *why)
 		return;
 	}
 	st->handshakes_failed_total++;
-	/* try to send the reason; it may get lost */
+	/* Try to send the reason; it may get lost. */
 	if (c->state == CONN_GREETING && !c->signs &&
 	    wire_put_goaway(&c->out, WIRE_LEAVE_CLOSED, why->msg) == 0)
 		(void)c->io->send(c, c->out.data, c->out.len, NULL, 0);

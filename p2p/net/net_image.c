@@ -273,7 +273,7 @@ int image_on_renew(struct conn *c, const struct wire_head *h,
 	if (image_prove(l, &m) == 0 || l->state == LINK_CLOSED)
 		return 0;
 	d = m.image;
-	/* charge the image's pieces twice: for accepting and for closing */
+	/* Charge the image's pieces twice: for accepting and for closing. */
 	count_pieces(l, 2 * (uint64_t)i->n_pieces);
 	net_close_image(l, &d, SWARM_DENIED);
 	n->cfg.events->closed(n->cfg.arg, l, &d, SWARM_GONE);
@@ -296,7 +296,7 @@ int image_on_open_ack(struct conn *c, const struct wire_head *h,
 		return 0;
 	if (m.alias != i->alias || (i->let_in && m.ok))
 		return error_set(err, EPROTO, "it answers an OPEN twice");
-	/* the peer had accepted the image and closes it now */
+	/* The peer had accepted the image and closes it now. */
 	if (i->let_in) {
 		image_over(l, i, m.why);
 		return 0;
@@ -306,7 +306,7 @@ int image_on_open_ack(struct conn *c, const struct wire_head *h,
 		tell_if_open(l, i);
 		return 0;
 	}
-	/* the peer's own OPEN may still come */
+	/* The peer's own OPEN may still come. */
 	i->asked = false;
 	d = i->digest;
 	if (!i->theirs)

@@ -205,7 +205,7 @@ static int check_mac(struct conn *c, const uint8_t *at, const uint8_t *fields,
 
 	if (!c->signs)
 		return 0;
-	/* the link named by the BIND has the key */
+	/* The link named by the BIND has the key. */
 	if (!l && h->type == WIRE_BIND && n == WIRE_NONCE_SIZE)
 		l = shake_find(c->net, fields);
 	if (!l || !l->signer ||

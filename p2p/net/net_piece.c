@@ -187,7 +187,7 @@ static int ask_begin(struct net_link *l, const struct conn *from, uint32_t req,
 	if (a->cancelled)
 		return 0;
 	room = ev->room(l->net->cfg.arg, l, &a->piece);
-	/* the callback may have cancelled the request */
+	/* The callback may have cancelled the request. */
 	if (room && (a->cancelled || l->state == LINK_CLOSED))
 		ev->lost(l->net->cfg.arg, l, &a->piece, room);
 	else
@@ -617,7 +617,7 @@ static void drop_asks(struct net_link *l, const struct digest *image)
 	for (struct piece_ask *a = l->asks; a; a = a->next) {
 		if (!digest_equal(&a->piece.image, image))
 			continue;
-		/* report the memory as lost; the answer is still awaited */
+		/* Report the memory as lost; the answer is still awaited. */
 		a->cancelled = true;
 		if (a->room)
 			net_mark(l);

@@ -24,7 +24,7 @@ uint32_t bucket_look(struct bucket *b, uint32_t want, int64_t now)
 		b->at = now;
 		b->tokens = b->burst;
 	} else if (more >= 1) {
-		/* advance by the time of whole tokens, so that fractions are kept */
+		/* Advance by the time of whole tokens, so that fractions are kept. */
 		b->at += (int64_t)((double)(int64_t)more * 1e9 /
 				   (double)b->rate);
 		b->tokens += (int64_t)more;

@@ -146,7 +146,7 @@ uint32_t net_rdma_features(const struct net *n)
 
 void net_rdma_up(struct net_link *l)
 {
-	/* without memory, the link works by TCP alone */
+	/* Without memory, the link works by TCP alone. */
 	if (l->net->rdma && (l->features & WIRE_FEATURE_RDMA) &&
 	    rdma_link_new(l->net->rdma, l->peer.name, l, &l->rdma, NULL) < 0)
 		l->rdma = NULL;
@@ -171,7 +171,7 @@ bool net_rdma_send(struct net_link *l, struct net_answer *a)
 
 	if (!l->rdma || a->piece.len < PIECE_MIN)
 		return false;
-	/* if the rate limit makes the piece wait, let it wait in a connection's queue */
+	/* If the rate limit makes the piece wait, let it wait in a connection's queue. */
 	if (up->rate &&
 	    bucket_look(up, a->piece.len, clock_now_ns()) < a->piece.len)
 		return false;

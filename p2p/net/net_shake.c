@@ -220,7 +220,7 @@ static bool settle_twins(struct net_link *l)
 		if (o == l || o->state == LINK_CLOSED ||
 		    strcmp(o->peer.name, l->peer.name) != 0)
 			continue;
-		/* the end of `o` may have come and not been read yet */
+		/* The end of `o` may have come and not been read yet. */
 		if (o->state == LINK_UP)
 			conn_read(o->control);
 		if (o->state == LINK_CLOSED)

@@ -80,7 +80,7 @@ static bool use_key(SSL_CTX *ctx, const char *file)
 static int tls_load(const struct security *s, SSL_CTX *ctx, struct error *err)
 {
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE);
-	/* without this, SSL_read() does not return until data comes */
+	/* Without this, SSL_read() does not return until data comes. */
 	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_verify(ctx,
 			   SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
@@ -265,7 +265,7 @@ static int tls_error(struct conn *c)
 		c->why = ERR_reason_error_string(ERR_peek_last_error());
 		return -EPROTO;
 	}
-	/* for bytes that are not TLS, OpenSSL has many reasons */
+	/* For bytes that are not TLS, OpenSSL has many reasons. */
 	c->why = OTHER_SECURITY;
 	return -EPROTONOSUPPORT;
 }
@@ -535,7 +535,7 @@ bool signer_check(struct signer *s, const void *head, const void *fields,
 	if (tls_sign(&s->in, head, fields, n, right) == 0 &&
 	    security_equal(right, mac, WIRE_MAC_SIZE))
 		return true;
-	/* a forged message must not use up the number of the genuine one */
+	/* A forged message must not use up the number of the genuine one. */
 	s->in.seq = seq;
 	return false;
 }

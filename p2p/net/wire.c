@@ -202,7 +202,7 @@ int wire_get_hello(const void *body, size_t len, struct wire_hello *ret,
 			err, EPROTONOSUPPORT,
 			"it speaks versions %u to %u of the protocol, we %u",
 			h.version_min, h.version, WIRE_VERSION);
-	/* a newer version may append fields after the texts */
+	/* A newer version may append fields after the texts. */
 	if (!get_node(&c, &h.node) ||
 	    (h.version == WIRE_VERSION && c.at != c.end))
 		return error_set(err, EINVAL, "HELLO's texts are not right");

@@ -64,7 +64,7 @@ void rdma_wake(struct rdma *r, int64_t ns)
 	ns = ns < TICK ? TICK : ns > TICK_MAX ? TICK_MAX : ns;
 	if (r->timer_at && r->timer_at <= now + ns)
 		return;
-	/* without memory for the event, the next call tries again */
+	/* Without memory for the event, the next call tries again. */
 	if (loop_timer_start(r->cfg.loop, &r->timer, ns, NULL) == 0)
 		r->timer_at = now + ns;
 }

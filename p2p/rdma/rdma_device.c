@@ -190,7 +190,7 @@ static int lanes_plan(struct rdma_device *d, uint64_t slab, struct error *err)
 	d->sends = SENDS_WANTED;
 	if (attr.max_qp_wr > 0 && (unsigned int)attr.max_qp_wr < d->sends)
 		d->sends = (unsigned int)attr.max_qp_wr;
-	/* after a fault all work requests complete at once and must fit the queue */
+	/* After a fault all work requests complete at once and must fit the queue. */
 	while (most > 1 && (int64_t)d->sends * most > attr.max_cqe)
 		most--;
 	if (most < 1 || d->sends < SENDS_MIN)
@@ -213,8 +213,8 @@ static int map_slab(struct rdma_device *d, struct error *err)
 		return error_set(err, ENOMEM, "%zu MiB for RDMA: %s",
 				 d->slab_len / (size_t)MIB, strerror(errno));
 	d->slab = p;
-	/* without this, copy-on-write after a fork would separate this memory from the pages
-	 * that the card writes */
+	/* Without this, copy-on-write after a fork would separate this memory from the pages
+	 * that the card writes. */
 	if (madvise(p, d->slab_len, MADV_DONTFORK) < 0)
 		return error_errno(err, errno, "keep RDMA's memory from forks");
 	(void)madvise(p, d->slab_len, MADV_HUGEPAGE); /* optional */
@@ -356,7 +356,7 @@ struct rdma_lane *rdma_lane_take(struct rdma_device *d)
 			continue;
 		lane->taken = true;
 		lane->serve.used = lane->pull.used = 0;
-		/* clear the memory: the peer must not read what another peer was sent */
+		/* Clear the memory: the peer must not read what another peer was sent. */
 		memset(lane->serve.mem, 0, d->half);
 		return lane;
 	}

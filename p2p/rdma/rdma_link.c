@@ -225,7 +225,7 @@ void rdma_link_try(struct rdma_link *l, int64_t now)
 		retry_later(l, now, r->cfg.times.retry);
 		return;
 	}
-	/* attempts of the two ends have even and odd numbers */
+	/* Attempts of the two ends have even and odd numbers. */
 	l->epoch = ++l->epochs << 1 | l->is_first;
 	if (rc < 0) {
 		rdma_link_fail(l, err.msg);
@@ -259,7 +259,7 @@ static bool must_refuse(struct rdma_link *l, const struct rdma_msg *m,
 		*retry_ns = banned_until(l) - now;
 		return true;
 	}
-	/* bytes in flight make the ends' counts differ, so half is enough */
+	/* Bytes in flight make the ends' counts differ, so half is enough. */
 	return l->moved < r->cfg.min_moved / 2 || !may_shake(r);
 }
 
@@ -421,7 +421,7 @@ void rdma_link_moved(struct rdma_link *l, uint64_t bytes)
 	l->moved += bytes;
 	if (was_enough || l->moved < r->cfg.min_moved)
 		return;
-	/* the other end offers a little later, so that both rarely offer at once */
+	/* The other end offers a little later, so that both rarely offer at once. */
 	if (!l->is_first)
 		l->retry_at =
 			clock_now_ns() + rdma_jitter(r, 2 * r->cfg.times.retry);
@@ -482,7 +482,7 @@ static void put_stamp(struct rdma_link *l, uint64_t bits, uint32_t len,
 {
 	char *at = rdma_half_at(&l->r->dev, &l->lane->serve, bits);
 
-	/* order the stamp after earlier writes and before later ones */
+	/* Order the stamp after earlier writes and before later ones. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	put_le64(at + rdma_stamp_at(len), stamp);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -761,7 +761,7 @@ static void transfer_finish(struct rdma_link *l, struct rdma_pull *p)
 	end_pull(l, p);
 	if (get_le64(mem + rdma_stamp_at(len)) == done.grant.stamp) {
 		r->stats.received_bytes_total += len;
-		/* tell the server first, so that it can go on */
+		/* Tell the server first, so that it can go on. */
 		tell_done(l, done.grant.id, RDMA_DONE_OK);
 		if (!l->is_dead && l->serial == serial)
 			r->cfg.events->arrived(l->user, done.grant.about,
@@ -798,7 +798,7 @@ void rdma_transfer_complete(struct rdma_link *l, const struct ibv_wc *wc)
 int rdma_transfer_hear(struct rdma_link *l, const struct rdma_msg *m,
 		       struct error *err)
 {
-	/* the message is for an earlier queue pair, so ignore it */
+	/* The message is for an earlier queue pair, so ignore it. */
 	if (l->state == RDMA_NONE || m->epoch != l->epoch)
 		return 0;
 	if (l->state != RDMA_UP)
@@ -834,7 +834,7 @@ void rdma_transfer_reset(struct rdma_link *l)
 	memset(l->served, 0, sizeof(l->served));
 	memset(l->pulls, 0, sizeof(l->pulls));
 	l->n_served = l->n_pulls = l->first_wait = l->n_waits = 0;
-	/* comes last: the user may even free the link */
+	/* Comes last: the user may even free the link. */
 	for (unsigned int i = 0; i < n && !l->is_dead; i++) {
 		l->r->stats.fallbacks_total++;
 		l->r->cfg.events->fall_back(l->user, lost[i].tag);

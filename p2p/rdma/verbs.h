@@ -11,7 +11,7 @@
 #include "common/error.h"
 
 struct verbs_ops {
-	/* devices */
+	/* Devices. */
 	struct ibv_device **(*get_device_list)(int *n);
 	void (*free_device_list)(struct ibv_device **list);
 	const char *(*get_device_name)(struct ibv_device *device);
@@ -28,14 +28,14 @@ struct verbs_ops {
 			       struct ibv_async_event *event);
 	void (*ack_async_event)(struct ibv_async_event *event);
 
-	/* memory */
+	/* Memory. */
 	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
 	int (*dealloc_pd)(struct ibv_pd *pd);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t len,
 				 int access);
 	int (*dereg_mr)(struct ibv_mr *mr);
 
-	/* completions */
+	/* Completions. */
 	struct ibv_comp_channel *(*create_comp_channel)(
 		struct ibv_context *context);
 	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
@@ -51,7 +51,7 @@ struct verbs_ops {
 	int (*poll_cq)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 	const char *(*wc_status_str)(enum ibv_wc_status status);
 
-	/* queue pairs */
+	/* Queue pairs. */
 	struct ibv_qp *(*create_qp)(struct ibv_pd *pd,
 				    struct ibv_qp_init_attr *attr);
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);

@@ -98,7 +98,7 @@ static bool revoked_has_key(const struct revoked *r, const struct digest *image,
 {
 	struct digest key;
 
-	/* without memory for the hash, assume it is revoked */
+	/* Without memory for the hash, assume it is revoked. */
 	return key_of(image, node, &key) < 0 ||
 	       digest_equal(&r->slots[slot_of(r, &key)], &key);
 }

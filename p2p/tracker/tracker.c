@@ -66,9 +66,9 @@ int tracker_new(const struct tracker_config *cfg, struct tracker **ret,
 		return error_nomem(err);
 	t->cfg = *cfg;
 	t->random = cfg->seed;
-	/* keep it below 2^53: JSON numbers are exact up to there */
+	/* Keep it below 2^53: JSON numbers are exact up to there. */
 	t->epoch = tracker_random(t) >> 12 | 1;
-	/* not derived from cfg->seed, which the epoch reveals */
+	/* Not derived from cfg->seed, which the epoch reveals. */
 	rc = hash_seed_new(&t->seed, err);
 	if (rc < 0)
 		return rc;
@@ -207,7 +207,7 @@ static int member_get(struct tracker *t, const struct tracker_call *c,
 		*ret = m;
 		return 0;
 	}
-	/* making room may drop this image */
+	/* Making room may drop this image. */
 	while (t->n_members >= t->cfg.members_max)
 		member_leave(t, &t->members[t->by_age.first]);
 	i = tracker_image_find(t, &c->image, c->n_pieces);

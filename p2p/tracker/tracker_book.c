@@ -135,7 +135,7 @@ int64_t piece_believed(const struct tracker *t, const struct tracker_piece *p,
 	int64_t age = (int64_t)((uint32_t)(now / MS) - p->done_ms) * MS;
 	bool is_short = demand || p->is_claim || reader->late;
 
-	/* a claim costs nothing, so no reader waits because of one */
+	/* A claim costs nothing, so no reader waits because of one. */
 	if (demand && p->is_claim)
 		return 0;
 	return (is_short ? t->cfg.demand_done_ns : t->cfg.done_ns) - age;

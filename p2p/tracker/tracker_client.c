@@ -378,7 +378,7 @@ static int answer_judge(const struct http_response *r,
 	if (r->body.len > 0)
 		tracker_reason_from_json(r->body.data, r->body.len, reason,
 					 sizeof(reason));
-	/* a tracker gives a reason; without one, it is something else */
+	/* A tracker gives a reason; without one, it is something else. */
 	if (a->is_call && *ret == OUTCOME_DOUBT && !*reason)
 		cure = NO_TRACKER;
 	return error_set(err, *ret == OUTCOME_SILENT ? ECONNREFUSED : v->code,
@@ -412,7 +412,7 @@ static int send_to(struct tracker_client *c, size_t i,
 	if (rc == -ECANCELED)
 		return error_set(err, ECANCELED, "cancelled");
 	rc = rc < 0 ? -ECONNREFUSED : answer_judge(r, a, &o, &why);
-	/* an answer to a call with 200 is judged after reading its body */
+	/* An answer to a call with 200 is judged after reading its body. */
 	if (o != OUTCOME_DONE)
 		answer_remember(c, i, o, a->is_probe, r->status, why.msg);
 	if (rc < 0 && err) {
@@ -510,7 +510,7 @@ int tracker_ask(struct tracker_client *c, const struct digest *image,
 			break;
 		is_busy = is_busy || rc == -EBUSY;
 	}
-	/* a busy tracker counts as present, even if the next does not answer */
+	/* A busy tracker counts as present, even if the next does not answer. */
 	if (rc == -ECONNREFUSED && is_busy)
 		rc = error_wrap(err, -EBUSY, "others have no room");
 	return rc;

@@ -197,7 +197,7 @@ static int64_t taken_until(struct giving *g, uint32_t piece, bool demand)
 		if ((demand || g->beside_late) && lease_is_late(g, l))
 			continue;
 		copies += l->zone == zone;
-		/* a lease in another zone suffices while no reader waits and it is not late */
+		/* A lease in another zone suffices while no reader waits and it is not late. */
 		if (copies >= t->cfg.copies ||
 		    (!demand && l->zone != zone && g->now < half)) {
 			name_reader(g, &t->members[l->slot]);
@@ -214,7 +214,7 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 	struct tracker_piece *p = book_piece(g->m->image, piece);
 	int64_t until, over;
 
-	/* the member had read the piece and asks again, so it has lost it */
+	/* The member had read the piece and asks again, so it has lost it. */
 	if (piece_reader(t, p) == g->m)
 		piece_forget(t, g->m->image, p);
 	if (demand && wait_is_over(t, g->m, piece, g->now))
@@ -237,12 +237,12 @@ static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
 	uint64_t max = i->window, share = g->share;
 	uint64_t after = g->m->flying + bytes;
 
-	/* sizes of pieces are only claims, so limit late members by number */
+	/* Sizes of pieces are only claims, so limit late members by number. */
 	if (g->m->late >= LATE_MANY && g->m->n_leases >= LATE_LEASES)
 		return false;
 	if (i->flying == 0)
 		return true;
-	/* an eighth is reserved for pieces that a reader waits for */
+	/* An eighth is reserved for pieces that a reader waits for. */
 	if (!demand)
 		max -= max / 8;
 	i->is_short =
@@ -250,7 +250,7 @@ static bool has_room(const struct giving *g, uint32_t bytes, bool demand)
 		max;
 	if (i->is_short)
 		return false;
-	/* limit leases for readers, too: other members wait for them */
+	/* Limit leases for readers, too: other members wait for them. */
 	if (demand && share < DEMAND_SHARE_MIN)
 		share = DEMAND_SHARE_MIN;
 	if (g->m->flying == 0 || after <= share)
@@ -274,7 +274,7 @@ static enum lease_verdict try_give(struct giving *g, size_t k, bool demand)
 		l = &b->leases[at];
 		if (l->call == t->n_calls)
 			return GIVEN; /* the call names the piece twice */
-		/* an earlier answer was lost: the lease goes on, but not longer */
+		/* An earlier answer was lost: the lease goes on, but not longer. */
 		l->call = t->n_calls;
 		g->ret->granted[g->ret->n_granted++] = piece;
 		if (l->ends - g->now < g->held_ttl)
@@ -380,7 +380,7 @@ static int64_t retry_for(struct giving *g)
 	if (least < RETRY_MIN)
 		least = RETRY_MIN;
 	retry = clamp_ns(retry, least, RETRY_MAX);
-	/* add up to a quarter at random, so that members do not all call at once */
+	/* Add up to a quarter at random, so that members do not all call at once. */
 	return retry +
 	       (int64_t)(tracker_random(g->t) % (uint64_t)(retry / 4 + 1));
 }
@@ -409,8 +409,8 @@ static bool others_are_in_time(const struct giving *g)
 static uint64_t share_of(const struct giving *g)
 {
 	const struct tracker_image *i = g->m->image;
-	/* keep no room for members that do not exist: a lone member with a quarter of a small
-	 * window would read one piece after the other */
+	/* Keep no room for members that do not exist: a lone member with a quarter of a small
+	 * window would read one piece after the other. */
 	uint32_t least = i->n_who < READERS_LEAST ? i->n_who : READERS_LEAST;
 	uint32_t askers = count_askers(i);
 	uint64_t share, soon;
@@ -421,8 +421,8 @@ static uint64_t share_of(const struct giving *g)
 		askers = least;
 	share = i->window / askers;
 	soon = member_reads_soon(g->m);
-	/* several connections may carry more than one slow one, which is only known after
-	 * trying */
+	/* Several connections may carry more than one slow one, which is only known after
+	 * trying. */
 	if (i->n_who == 1 && g->m->ns_per_mib)
 		soon += soon * 3 / 4;
 	if (share > soon)
@@ -459,12 +459,12 @@ int leases_give(struct tracker *t, struct swarm_member *m,
 	window_begin(t, i, count_askers(i), c->want_bytes[0]);
 	g.share = share_of(&g);
 	if (now < m->wait_until && !c->n_demand) {
-		/* the origin asked this member to wait; others learn it themselves */
+		/* The origin asked this member to wait; others learn it themselves. */
 		lease_refuse(&g, m->wait_until - now);
 		ret->is_full = true;
 	} else if (now < m->late_until && !c->n_demand &&
 		   others_are_in_time(&g)) {
-		/* others are faster, and its pieces would come late to all */
+		/* Others are faster, and its pieces would come late to all. */
 		lease_refuse(&g, m->late_until - now);
 		ret->is_full = true;
 	} else {
@@ -479,7 +479,7 @@ int leases_give(struct tracker *t, struct swarm_member *m,
 		} else {
 			give_bulk(&g);
 		}
-		/* give late pieces a second lease: they may wait for one slow node */
+		/* Give late pieces a second lease: they may wait for one slow node. */
 		if (ret->n_granted == 0 && !ret->is_full) {
 			g.beside_late = true;
 			give_bulk(&g);

@@ -303,7 +303,7 @@ static void lot_add(struct tracker *t, struct lot *l, uint32_t slot)
 {
 	uint32_t at = l->n++;
 
-	/* keep a random order, because maybe only the first are taken */
+	/* Keep a random order, because maybe only the first are taken. */
 	if (at < TRACKER_MEMBERS_MAX) {
 		uint32_t k = (uint32_t)(tracker_random(t) % l->n);
 
@@ -343,7 +343,7 @@ static void member_shares(const struct lot lots[3], uint32_t room,
 	left -= ret[0];
 	ret[1] = members_least(left, member_kept(&lots[1]));
 	left -= ret[1];
-	/* fill places of a missing kind from the farthest kind that has more */
+	/* Fill places of a missing kind from the farthest kind that has more. */
 	for (int k = 2; k >= 0; k--) {
 		uint32_t more =
 			members_least(left, member_kept(&lots[k]) - ret[k]);
@@ -362,7 +362,7 @@ void members_choose(struct tracker *t, const struct swarm_member *self,
 	uint32_t n[3], held[TRACKER_MEMBERS_MAX];
 	size_t n_held = ret->n_members;
 
-	/* members named already as readers; looked up by name, since few */
+	/* Members named already as readers; looked up by name, since few. */
 	for (size_t k = 0; k < n_held; k++) {
 		const struct swarm_member *m =
 			member_find(t, i, ret->members[k].node);

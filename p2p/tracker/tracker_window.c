@@ -43,7 +43,7 @@ static void call_expired(const struct tracker *t, struct swarm_member *m,
 	if (m->late_call == l->call)
 		return;
 	m->late_call = l->call;
-	/* limit one sample: a small lease of minimum duration says little */
+	/* Limit one sample: a small lease of minimum duration says little. */
 	if (took > i->ns_per_mib)
 		i->ns_per_mib += (clamp_ns(took, 0, SLOWER * i->ns_per_mib) -
 				  i->ns_per_mib) /
@@ -95,8 +95,8 @@ static uint64_t window_most(const struct tracker *t,
 			    const struct tracker_image *i)
 {
 	uint64_t most = (uint64_t)((double)i->rate * QUEUE_NS / (1000.0 * MS));
-	/* at least a share for half of the usual readers: a low rate may be due to their links,
-	 * and less leasing would lower it further */
+	/* At least a share for half of the usual readers: a low rate may be due to their links,
+	 * and less leasing would lower it further. */
 	uint64_t least =
 		i->n_who == 1 ? WINDOW_ALONE : READERS_USUAL * SHARE_MIN / 2;
 
@@ -116,7 +116,7 @@ static void window_grow(const struct tracker *t, struct tracker_image *i,
 {
 	uint64_t more = bytes, most = window_most(t, i);
 
-	/* a window of few large pieces is rarely full, so half counts */
+	/* A window of few large pieces is rarely full, so half counts. */
 	if (i->flying < i->window / 2 && !i->is_short)
 		return; /* the window was not used up */
 	if (i->is_steady)
@@ -234,7 +234,7 @@ void leases_report(struct tracker *t, struct swarm_member *m,
 		book_end(t, i, at);
 		failed = true;
 	}
-	/* only a member that read there knows the origin's state */
+	/* Only a member that read there knows the origin's state. */
 	if (failed || (c->origin_wait_ns > 0 && m->has_leased))
 		window_cut(t, m, now);
 	if (c->origin_wait_ns > 0 && m->has_leased) {
