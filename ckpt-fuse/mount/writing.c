@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes, truncations and reads of a file; what they begin with and are staged in is in
- * writing_stage.c, what is on its way in sending.c. */
+/* Writes, truncates and reads a file that is being written. writing_stage.c has the staging of
+ * units, sending.c their sending. */
 #include "ckpt-fuse/mount/writing.h"
 
 #include <errno.h>
@@ -74,12 +74,13 @@ static void note_change(struct writing *w)
 	w->is_dirty = true;
 	w->is_torn = false;
 	w->has_mtime = false;
-	/* Cleaners remove what looks old, and this may be written for hours. */
+	/* Set the current time: clean-up tools remove old files, and this one may be written for
+	 * hours. */
 	w->attr.mtime_ns = clock_wall_ns();
 	writing_drop_reader(w);
 }
 
-/* How many of the bytes lie in one unit? */
+/* Number of the bytes that lie within the unit of `off`. */
 static size_t piece_of(const struct writing *w, uint64_t off, size_t len)
 {
 	const size_t left = w->stage.unit - (size_t)(off % w->stage.unit);
@@ -124,15 +125,15 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 	}
 	if (rc == 0)
 		atomic_fetch_add(&w->all->bytes_written, len);
-	/* Without these bytes it is not the file that the program means: many close it without
-	 * a look at what write() said, and the good one that was there would be gone. */
+	/* A failed write makes the whole file fail: many programs ignore the result of write(), and
+	 * committing the incomplete file would replace a good one. */
 	(void)writing_lose(w, rc, err);
 	return rc;
 }
 
 /* ----------------------------------------------------------------- truncation --- */
 
-/* Look again at the path: the next commit replaces what is there now. */
+/* Get the path's current version, which the next commit replaces. */
 static int look_again(struct writing *w, struct ckpt_version *ret,
 		      struct error *err)
 {
@@ -141,7 +142,7 @@ static int look_again(struct writing *w, struct ckpt_version *ret,
 	return rc == -ENOENT || rc == -EBADMSG ? 0 : rc;
 }
 
-/* Drop the staged units, and what the store got of them. */
+/* Drop the staged units, and those already sent. */
 static void forget_staged(struct writing *w)
 {
 	struct error ignored = ERROR_INIT;
@@ -154,12 +155,12 @@ static void forget_staged(struct writing *w)
 	w->is_staged_whole = false;
 }
 
-/* From nothing: what was sent is not wanted. */
+/* Begin anew with an empty file; sent units are dropped. */
 static int restart_empty(struct writing *w, struct error *err)
 {
 	int rc = 0;
 
-	/* A program that begins anew after a failure was told of what was there. */
+	/* After a failure the program was told that another version exists, so it replaces that. */
 	if (w->all->compares && w->path && (!w->version.is_known || w->rc < 0))
 		rc = look_again(w, &w->version, err);
 	if (rc < 0)
@@ -184,7 +185,8 @@ static int truncate_to(struct writing *w, uint64_t size, struct error *err)
 	if (size > w->size) {
 		rc = writing_extend(w, size, err);
 	} else {
-		/* Bytes of the last unit behind the end are zeros when it grows again. */
+		/* Clear the bytes behind the end in the last unit: they must read as zeros if the
+		 * file grows again. */
 		const uint64_t n = (size + w->stage.unit - 1) / w->stage.unit;
 
 		rc = writing_have_map(w, err);
@@ -243,7 +245,7 @@ void writing_go_on(struct writing *w, const struct ckpt_stat *now)
 
 /* ---------------------------------------------------------------------- reads --- */
 
-/* Others may have put another file in its place. */
+/* Open our committed version; another writer may have replaced it. */
 static int open_committed(struct writing *w, struct error *err)
 {
 	struct ckpt_file *f = NULL;
@@ -262,7 +264,7 @@ static int open_committed(struct writing *w, struct error *err)
 	}
 	if (rc == 0)
 		rc = reading_new(w->all->readings, f, &w->reader, err);
-	/* The next write drops it. */
+	/* No read-ahead, since the next write drops this reading. */
 	if (rc == 0)
 		reading_stay(w->reader);
 	return rc;
@@ -278,8 +280,8 @@ int writing_keep(struct writing *w, struct error *err)
 	return rc;
 }
 
-/* By blocks that the next read finds: who has a file open to write has no pages of the
- * kernel's, and tar reads 10 KiB at a time. */
+/* Read through blocks, which the next read finds again: writers have no cached pages in the kernel,
+ * and tar reads 10 KiB at a time. */
 static int64_t read_committed(struct writing *w, uint64_t off, char *dst,
 			      size_t len, struct error *err)
 {
@@ -296,7 +298,7 @@ static int64_t read_committed(struct writing *w, uint64_t off, char *dst,
 	return n;
 }
 
-/* Bytes of one unit: as they are staged, or as the store has them. */
+/* Read bytes of one unit, staged or from the store. */
 static int read_piece(struct writing *w, uint64_t off, char *dst, size_t len,
 		      struct error *err)
 {
@@ -319,7 +321,7 @@ static int read_piece(struct writing *w, uint64_t off, char *dst, size_t len,
 	}
 	if (rc == 0 && !staged_has(x, at, len))
 		rc = writing_fill(w, x, err);
-	/* A unit that could not be read is dropped, or readers would get zeros for it. */
+	/* Drop a unit that could not be read, or readers would get zeros. */
 	if (rc < 0 && x && !x->is_dirty && !x->is_whole)
 		budget_give(w->all->budget, unit_stage_drop(&w->stage, x));
 	if (rc < 0)
@@ -346,7 +348,7 @@ static int64_t read_pieces(struct writing *w, uint64_t off, char *dst,
 	return rc < 0 ? rc : (int64_t)len;
 }
 
-/* Are all of them in memory? */
+/* Are all of the bytes in memory? */
 static bool has_staged(struct writing *w, uint64_t off, size_t len)
 {
 	while (len) {
@@ -384,8 +386,8 @@ int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 
 /* --------------------------------------------------------------------- the rest --- */
 
-/* The file has another name, and its objects other tags.  What is not our file, because
- * another wrote the name in that moment, stays another version than ours. */
+/* After a rename the objects have other tags: update the version. If another writer replaced the
+ * file at that moment, the version stays different from ours. */
 static void follow_version(struct writing *w)
 {
 	struct error ignored = ERROR_INIT;
@@ -431,7 +433,7 @@ int writing_change_xattr(struct writing *w, const struct xattr_change *c,
 
 	if (rc == 0)
 		rc = xattrs_change(&w->xattrs, c, err);
-	/* The time of its bytes is what it was. */
+	/* The change of an attribute does not change the file's time. */
 	if (rc == 0) {
 		w->has_mtime = w->has_mtime || !w->is_dirty;
 		w->is_dirty = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The state of a file that is written: what it is opened with, memory for what is written,
- * and units of it that leave; on their way they are sending.c's. */
+/* The state of a written file: its initial version, memory for its units, and the choice of units
+ * to send; sending.c sends them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,10 +11,9 @@
 #include "fuse/fuse.h"
 
 #define COLUMNS_USUAL 8u
-/* Size up to which more columns gain nothing: the file is small enough to be staged
- * whole. */
+/* Up to this size more columns gain nothing, because the file is staged completely. */
 #define STRIPED_SIZE (64 * MIB)
-/* Memory is asked for again this often: others may have filled units meanwhile. */
+/* Interval between attempts to get memory: other files may have filled units meanwhile. */
 #define ASK_AGAIN_NS (NS_PER_S / 2)
 #define NO_MEMORY \
 	"files that are written at the same time have all the memory%s: give the mount " \
@@ -73,7 +72,7 @@ void writing_give_slots(struct writing *w)
 	w->n_slots = 0;
 }
 
-/* Wait for memory: who has it may have to be served by the same threads of the mount. */
+/* Wait for memory, without blocking a thread of the mount that the files holding it may need. */
 static bool wait_for(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 {
 	bool is_had = budget_take(b, bytes);
@@ -86,8 +85,8 @@ static bool wait_for(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 	return is_had;
 }
 
-/* As many columns as are free, and leave some to other files; the first is waited for until
- * `deadline_ns`.  -ENOBUFS */
+/* Reserve as many columns as are free, leaving some to other files; waits for the first.
+ * -ENOBUFS */
 static int take_slots(struct writing *w, uint32_t most, int64_t deadline_ns,
 		      struct error *err)
 {
@@ -166,7 +165,7 @@ int writing_lose(struct writing *w, int rc, const struct error *err)
 	return rc;
 }
 
-/* A unit leaves for its column, all of it. */
+/* Send a complete unit to its column. */
 static int send_unit(struct writing *w, struct staged_unit *x,
 		     struct error *err)
 {
@@ -183,7 +182,7 @@ static int send_unit(struct writing *w, struct staged_unit *x,
 
 /* --------------------------------------------------------------------- memory --- */
 
-/* Can it be dropped, or sent, for its place in a segment is as long as a unit is? */
+/* Can the unit be dropped (it is unchanged) or sent (it is complete and has full length)? */
 static bool can_leave(const struct writing *w, const struct staged_unit *x)
 {
 	return !x->is_dirty || (x->is_whole && x->size == w->stage.unit &&
@@ -213,7 +212,7 @@ static bool is_kind(const struct writing *w, const struct staged_unit *x,
 	       (kind == UNIT_FULL ? is_full(w, x) : !x->is_dirty);
 }
 
-/* The one that was used longest ago; NULL: none can leave. */
+/* The least recently used unit that can leave; NULL: none. */
 static struct staged_unit *find_oldest(struct writing *w, uint64_t keep,
 				       enum unit_kind kind)
 {
@@ -239,8 +238,8 @@ static int leave_unit(struct writing *w, struct staged_unit *x,
 	return 0;
 }
 
-/* Fill the oldest unit of which some bytes are written, and the rest is the store's: it
- * can leave when that was read, into the memory that it has. False: there is none. */
+/* Complete the oldest partly written unit with its stored bytes, in the memory that it has, so that
+ * it can be sent. False: there is none. */
 static bool fill_oldest(struct writing *w, uint64_t keep, int *ret_rc,
 			struct error *err)
 {
@@ -258,8 +257,8 @@ static bool fill_oldest(struct writing *w, uint64_t keep, int *ret_rc,
 	return best != NULL;
 }
 
-/* Send full units. A file keeps --tail of those that are through; of others, that are
- * written to here and there, a fourth of the memory, so that other files have some. */
+/* Send units. A file keeps --tail bytes of full ones; of partly written ones at most a quarter of
+ * the memory, so that other files get some. */
 int writing_send_full(struct writing *w, struct error *err)
 {
 	const uint64_t tail = w->all->tail_most,
@@ -330,8 +329,8 @@ static struct writing *relieve_others(struct writing *me)
 	return largest;
 }
 
-/* Take so many bytes of the mount's memory, also by sending what is whole, but for unit
- * `keep`.  -ENOBUFS */
+/* Take bytes of the mount's memory, if necessary by sending complete units except `keep`.
+ * -ENOBUFS */
 static int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,
 			   struct error *err)
 {
@@ -379,7 +378,7 @@ int writing_have_unit(struct writing *w, uint64_t u, size_t need,
 							    : 0;
 }
 
-/* Read a stored unit. One that was sent can be read when its segment was ended. */
+/* Read a unit from the store. A sent unit can be read only after its segment was ended. */
 static int read_stored(struct writing *w, uint64_t u, void *buf,
 		       struct error *err)
 {
@@ -420,7 +419,7 @@ int writing_stage_bytes(struct writing *w, uint64_t off, const char *data,
 		return rc;
 	if (!x && w->sending.writer)
 		stored = ckpt_writer_stored(w->sending.writer, u);
-	/* Its other bytes come from the store, when they are needed. */
+	/* The unit's other bytes will be read from the store when needed: make room for all. */
 	if (stored)
 		need = w->stage.unit;
 	rc = writing_have_unit(w, u, need, &x, err);
@@ -435,8 +434,8 @@ int writing_stage_bytes(struct writing *w, uint64_t off, const char *data,
 	return rc;
 }
 
-/* The last unit may have bytes behind the end: of a file that was cut, or that was staged while
- * it was longer. */
+/* Clear bytes behind the end in the last unit, left from a truncation or from when the file was
+ * longer. */
 static int clear_behind(struct writing *w, struct error *err)
 {
 	const uint64_t u = w->size / w->stage.unit;
@@ -447,7 +446,7 @@ static int clear_behind(struct writing *w, struct error *err)
 
 	if (rc < 0)
 		return rc;
-	/* A plain object was staged for that. */
+	/* A plain object is staged already. */
 	x = unit_stage_find(&w->stage, u);
 	has_stored = w->sending.writer &&
 		     ckpt_writer_stored(w->sending.writer, u) > at;
@@ -483,9 +482,9 @@ int writing_extend(struct writing *w, uint64_t size, struct error *err)
 
 /* ------------------------------------------------ what it is opened with --- */
 
-/* A plain object is staged whole, and dirty: no writer knows of it.  So is a file of one unit that
- * is striped for its attributes alone, and may become plain with others.  What is staged of that
- * already is newer than the store's. */
+/* Stage the whole file and mark it dirty, since no writer knows its units: a plain object; a small
+ * file that is striped only for its attributes, and may become plain; and a file that a group wrote
+ * in smaller units than a writer uses. */
 static int stage_whole(struct writing *w, struct ckpt_file *f,
 		       struct error *err)
 {
@@ -533,7 +532,7 @@ static int use_file(struct writing *w, struct ckpt_file *f, struct error *err)
 	return sending_begin(&w->sending, w->all->store, w->path, f, unit, err);
 }
 
-/* Is it the file that goes on here?  Its attributes may be others. */
+/* Is it the version that is being changed? Its attributes may differ. */
 static bool is_own(const struct writing *w, const struct ckpt_file *f)
 {
 	return ckpt_file_bytes_id(f) ==
@@ -568,7 +567,7 @@ int writing_have_writer(struct writing *w, struct error *err)
 
 	if (rc < 0 || w->sending.writer)
 		return rc;
-	/* A name is asked for; that of a removed file is never committed. */
+	/* A path is required; that of a removed file is never committed. */
 	rc = sending_begin(&w->sending, w->all->store,
 			   w->path ? w->path : "removed", NULL, w->stage.unit,
 			   err);

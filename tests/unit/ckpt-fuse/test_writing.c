@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file that is written, and begun anew beside a close. */
+/* Tests of files being written, truncated at the same time as a close. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <limits.h>
@@ -84,7 +84,7 @@ Test(writing, that_is_begun_anew_is_not_stored_by_who_closes_what_was_before)
 	writing_free(w);
 }
 
-/* A file of whole units that is committed, and of which the last one is staged still. */
+/* Write and commit a file of whole units, whose last unit stays staged. */
 static struct writing *write_units_of_data(uint64_t n_units)
 {
 	const struct writing_options o = { .is_new = true };
@@ -261,7 +261,7 @@ Test(writing, of_one_unit_with_attributes_is_changed_after_a_commit)
 	writing_free(w);
 }
 
-/* Nothing is compared by tags here; memory is short, so that the write has to send. */
+/* Tags are not compared here; memory is short, so that the write must send units. */
 Test(writing, that_another_has_replaced_does_not_go_on_behind_its_bytes)
 {
 	struct writing *w = write_units_of_data(4);
@@ -291,7 +291,7 @@ Test(writing, goes_on_when_only_attributes_changed_meanwhile)
 	writing_free(w);
 }
 
-/* A name that is not changed in the store stays the file's. */
+/* If the rename in the store fails, the file keeps its name. */
 Test(writing, is_stored_by_its_name_when_that_could_not_be_changed)
 {
 	const struct writing_options o = { .is_new = true };
@@ -317,7 +317,7 @@ Test(writing, is_stored_by_its_name_when_that_could_not_be_changed)
 	writing_free(w);
 }
 
-/* So often memory is given; then others have it. */
+/* How many requests for memory succeed before the rest fail. */
 static unsigned int takes_left = UINT_MAX;
 
 bool __real_budget_take(struct budget *b, uint64_t bytes);
@@ -340,7 +340,7 @@ bool __wrap_budget_wait(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 	       __real_budget_wait(b, bytes, deadline_ns);
 }
 
-/* What a write failed to store is missing: the file before is better than that. */
+/* After a failed write, the earlier file is better than an incomplete one. */
 Test(writing, that_could_not_be_written_to_leaves_the_file_before)
 {
 	const struct writing_options o = { .is_new = true };
@@ -381,7 +381,7 @@ Test(writing, that_was_refused_a_far_place_leaves_the_file_before)
 	writing_free(w);
 }
 
-/* What is expected of a file beside what was written. */
+/* Write to the file and to the expected bytes. */
 static void write_both(struct writing *w, char *want, uint64_t off, size_t len,
 		       unsigned int from)
 {
@@ -404,7 +404,7 @@ Test(writing, is_written_again_where_it_left_long_ago)
 	all.tail_most = UNIT;
 	cr_assert_eq(writing_new(&all, "f", &o, &w, &err), 0, "%s", err.msg);
 	write_both(w, want, 0, 6 * UNIT - 5, 0);
-	/* As a zip's header of a member, or a file's of all. */
+	/* Overwrite earlier bytes, like headers of a zip member or of a file. */
 	write_both(w, want, 10, 30, 500);
 	write_both(w, want, 2 * UNIT - 10, 40, 501);
 	cr_expect_eq(writing_read(w, UNIT, got, 3 * UNIT, &err),
@@ -413,7 +413,7 @@ Test(writing, is_written_again_where_it_left_long_ago)
 	write_both(w, want, 3 * UNIT + 7, 1000, 502);
 	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
 	expect_file("f", want, 6 * UNIT - 5);
-	/* And after it was committed, whoever opens it. */
+	/* Write again after the commit. */
 	write_both(w, want, UNIT / 2, 100, 503);
 	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
 	expect_file("f", want, 6 * UNIT - 5);
@@ -446,7 +446,7 @@ Test(writing, is_written_by_several_far_apart)
 	writing_free(w);
 }
 
-/* Pieces of more units than memory is for are read from the store to become whole. */
+/* Parts of more units than fit into memory are completed by reads from the store. */
 Test(writing, takes_no_more_memory_for_pieces_here_and_there)
 {
 	const struct writing_options o = { .is_new = true };
@@ -500,7 +500,7 @@ Test(writing, has_zeros_where_it_was_cut_and_grew_again)
 	writing_free(w);
 }
 
-/* A small file is striped for its attributes alone. */
+/* A small file is striped only because of its attributes. */
 Test(writing, becomes_plain_when_all_may_read_it)
 {
 	struct writing_options o = { .is_new = true, .attr = { .mode = 0600 } };
