@@ -298,3 +298,14 @@ processes() {
 		wait_until "$api_pid" is_alone
 	done
 }
+
+@test "logins go when no secret is listed any more" {
+	start_all
+	start_logins team/pull
+	put_secret team pull "$CANARY"
+	put_pod team app
+	wait_logins 1
+	stop_daemon "$logins_pid"
+	start_logins " "
+	wait_until "$node_pid" has_logins 0
+}
