@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Threads that check whether the disk kept what was written to it; private to cache*.c. */
+/* Threads that check whether the disk kept what was written to it; private to cache*.c.  "With
+ * space": the caller holds the lock cache.space. */
 #ifndef BOOTSEER_BLOCKSTORE_CACHE_WATCH_H
 #define BOOTSEER_BLOCKSTORE_CACHE_WATCH_H
 
@@ -22,7 +23,8 @@ void scrub_tell_soon(struct cache *c);
 void watch_soon(struct cache *c);
 /* Pages of the segment may not be on the disk yet: check it. With space. */
 void watch_segment(struct cache *c, uint32_t segment);
-/* The page was written: check its segment. With space. */
+/* A block was written to the file of its segment, from this page on, and the kernel has yet to
+ * write it back to the disk: calls watch_segment() for that segment. With space. */
 void watch_written(struct cache *c, uint32_t page);
 /* Are there frozen segments?  Without a lock or with mounts_lock. */
 bool freeze_is_any(struct cache *c);

@@ -48,8 +48,8 @@ struct env_run_key {
 /* The store of the snapshots. */
 struct env_run_store {
 	struct env_opened at;
-	int64_t ttl;       /* error that made the store unused; code 0: none */
-	struct error away; /* why the store is not used; code 0: it is */
+	int64_t ttl; /* snapshots made longer ago are not used; 0: no bound */
+	struct error away; /* why the store is not used; code 0: it is used */
 };
 
 /* ---- the steps ---- */

@@ -25,7 +25,8 @@ struct rootfs {
 	char *image;  /* where the image is mounted */
 };
 
-/* Make the root.  Only for one thread, once in a process. */
+/* Make the root.  Call it once in a process, while that has one thread: the mount namespace that
+ * it makes is the calling thread's alone, and other threads would stay in the old one. */
 int rootfs_new(const char *image, struct rootfs **ret,
 	       struct error *err) MUST_CHECK;
 

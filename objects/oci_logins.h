@@ -48,8 +48,10 @@ int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 struct oci_pull_secret {
 	const char *host, *repo; /* the image's */
 	const char *shown_by;    /* the namespace of the pods and the secret */
-	/* Docker's config.json, which runs no program; NULL: what is had of the namespace stays,
-	 * and host and repo are NULL. */
+	/* The secret's config.json of docker, as JSON text, not a path. If it names a credential
+	 * helper for the image, that program is not run, and the pair has no login.  NULL: the
+	 * namespace's secrets were not read this time, so its logins of earlier calls stay; host
+	 * and repo are NULL too. */
 	const char *config;
 	int64_t since_s; /* when the newest of these pods was made */
 };

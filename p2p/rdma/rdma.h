@@ -35,8 +35,8 @@ struct verbs_ops;
 struct rdma;
 struct rdma_link;
 
-/* Called on the loop, also from within the functions below.  A link may be freed
- * from within any of them. */
+/* Callbacks, called on the loop, also from within the rdma_*() functions below.  Each of these
+ * callbacks may free the link, with rdma_link_free(). */
 struct rdma_events {
 	/* Put this message on the link's control connection. */
 	void (*tell)(void *user, enum rdma_type type, const void *body,

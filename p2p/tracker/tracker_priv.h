@@ -116,7 +116,9 @@ struct swarm_member {
 	uint64_t late_call;
 	uint64_t flying;  /* bytes leased to it */
 	uint64_t counted; /* part of `flying` that counts in the image's sum */
-	int64_t late_until; /* no bulk is leased to it before */
+	/* Until then, a call of it that only wants pieces ahead of its readers (bulk), none that
+	 * a reader waits for (demand), gets no lease; except when half of the others are late. */
+	int64_t late_until;
 	bool has_leased;
 	/* Refused demands; NULL: none was refused yet. */
 	struct reader_wait *waits;
