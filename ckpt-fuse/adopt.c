@@ -37,7 +37,7 @@ static uint64_t unit_bytes(const struct file_adoption *a, uint64_t u)
 	return left < a->unit ? left : a->unit;
 }
 
-static void note_done(struct file_adoption *a, uint64_t len)
+static void report_copied_bytes(struct file_adoption *a, uint64_t len)
 {
 	(void)pthread_mutex_lock(&a->lock);
 	a->done += len;
@@ -73,7 +73,7 @@ static void *buffer_new(const struct file_adoption *a, struct error *err)
 }
 
 /* Copy the units of one column in their order. */
-static int adopt_column(void *arg, unsigned int c, struct error *err)
+static int copy_column_units(void *arg, unsigned int c, struct error *err)
 {
 	struct file_adoption *a = arg;
 	AUTO_FREE char *data = buffer_new(a, err);
@@ -88,7 +88,7 @@ static int adopt_column(void *arg, unsigned int c, struct error *err)
 		if (rc == 0)
 			rc = ckpt_write_unit(a->writer, u, data, err);
 		if (rc == 0)
-			note_done(a, len);
+			report_copied_bytes(a, len);
 	}
 	if (rc < 0)
 		note_failure(a);
@@ -111,7 +111,7 @@ static bool take_unit(struct file_adoption *a, uint64_t *ret)
 }
 
 /* Wait until unit `u` may be written. False: a unit before it failed. */
-static bool wait_turn(struct file_adoption *a, uint64_t u)
+static bool wait_for_earlier_units(struct file_adoption *a, uint64_t u)
 {
 	bool is_ours;
 
@@ -142,12 +142,12 @@ static int adopt_in_turn(void *arg, unsigned int index, struct error *err)
 		uint64_t len = unit_bytes(a, u);
 
 		rc = ckpt_read(a->file, u * a->unit, data, len, 0, err);
-		if (rc < 0 || !wait_turn(a, u))
+		if (rc < 0 || !wait_for_earlier_units(a, u))
 			break;
 		rc = ckpt_write_unit(a->writer, u, data, err);
 		give_turn(a);
 		if (rc == 0)
-			note_done(a, len);
+			report_copied_bytes(a, len);
 	}
 	if (rc < 0)
 		note_failure(a);
@@ -163,15 +163,18 @@ static int copy_units(struct file_adoption *a, bool to_plain, struct error *err)
 
 	(void)pthread_mutex_init(&a->lock, NULL);
 	(void)pthread_cond_init(&a->turn, NULL);
-	rc = side_by_side(n, to_plain ? adopt_in_turn : adopt_column, a, err);
+	rc = side_by_side(n, to_plain ? adopt_in_turn : copy_column_units, a,
+			  err);
 	(void)pthread_cond_destroy(&a->turn);
 	(void)pthread_mutex_destroy(&a->lock);
 	return rc;
 }
 
-static int write_again(struct object_store *s, const char *path,
-		       struct ckpt_file *f, const struct ckpt_adopt *a,
-		       const struct ckpt_progress *progress, struct error *err)
+static int rewrite_in_other_layout(struct object_store *s, const char *path,
+				   struct ckpt_file *f,
+				   const struct ckpt_adopt *a,
+				   const struct ckpt_progress *progress,
+				   struct error *err)
 {
 	struct file_adoption c = { .file = f,
 				   .size = ckpt_file_stat(f)->size,
@@ -246,7 +249,7 @@ int ckpt_adopt(struct object_store *s, const char *path, struct ckpt_adopt *a,
 	if (a->is_changed && a->to_plain)
 		rc = check_attr(path, f, a, err);
 	if (rc == 0 && a->is_changed && !a->dry_run)
-		rc = write_again(s, path, f, a, progress, err);
+		rc = rewrite_in_other_layout(s, path, f, a, progress, err);
 	ckpt_close(f);
 	return rc;
 }

@@ -21,7 +21,7 @@ struct column_look {
 	atomic_size_t next;
 };
 
-static bool is_used(const uint64_t ends[COLUMNS_MAX])
+static bool is_any_column_used(const uint64_t ends[COLUMNS_MAX])
 {
 	for (uint32_t c = 0; c < COLUMNS_MAX; c++)
 		if (ends[c])
@@ -65,7 +65,7 @@ static int check_segment_marks(void *arg, unsigned int index, struct error *err)
 	(void)index;
 	while (rc == 0 &&
 	       (i = atomic_fetch_add(&l->next, 1)) < l->writer->n_base)
-		if (is_used(l->ends[i]))
+		if (is_any_column_used(l->ends[i]))
 			rc = check_segment_mark(l, &l->writer->map.segments[i],
 						err);
 	return rc;

@@ -38,8 +38,8 @@ static int set_conflict(const struct ckpt_writer *w, struct error *err)
 
 /* Remove this version only. Another version belongs to another writer that commits at the same
  * time, and that removes what we have put: if each removed the other's, no file would be left. */
-static int remove_before(struct object_store *s, const char *name,
-			 const char *tag, struct error *err)
+static int remove_replaced_object(struct object_store *s, const char *name,
+				  const char *tag, struct error *err)
 {
 	int rc = *tag ? object_delete(s, name, tag, err) : 0;
 
@@ -49,7 +49,7 @@ static int remove_before(struct object_store *s, const char *name,
 /* Check that one of the concurrent writers' files is left. A store without conditional deletes
  * compares the version and then removes the name, so a file that is put in between is lost to
  * ckpt_gc() or another writer. */
-static int check_left(struct ckpt_writer *w, struct error *err)
+static int check_not_removed(struct ckpt_writer *w, struct error *err)
 {
 	struct object_stat o;
 	int rc = object_stat(w->store, w->path, &o, err);
@@ -81,7 +81,7 @@ static int look_at_plain(struct ckpt_writer *w, char ret_tag[OBJECT_TAG_MAX],
 
 /* The manifest to replace is gone. The plain object that it hid, or a file written in its place,
  * belongs to others. */
-static int manifest_is_gone(struct ckpt_writer *w, struct error *err)
+static int handle_gone_manifest(struct ckpt_writer *w, struct error *err)
 {
 	struct ckpt_version *v = w->version;
 	char tag[OBJECT_TAG_MAX];
@@ -107,7 +107,7 @@ static int look_at_manifest(struct ckpt_writer *w, struct error *err)
 	int rc = manifest_load_tag(w->store, w->name.s, &m, tag, err);
 
 	if (rc == -ENOENT)
-		return manifest_is_gone(w, err);
+		return handle_gone_manifest(w, err);
 	if (rc < 0)
 		return rc == -EBADMSG ? set_conflict(w, err) : rc;
 	id = manifest_bytes_id(m);
@@ -206,7 +206,7 @@ static int yield_to_plain_object(struct ckpt_writer *w, struct error *err)
 	return set_conflict(w, err);
 }
 
-static int say_base_gone(const struct ckpt_writer *w, struct error *err)
+static int fail_base_gone(const struct ckpt_writer *w, struct error *err)
 {
 	return error_set(err, ESTALE,
 			 "'%.200s' was removed while it was written, and 'ckpt "
@@ -224,7 +224,7 @@ static int check_base(struct ckpt_writer *w, struct error *err)
 		return rc;
 	if (object_delete(w->store, w->name.s, w->put_tag, &ignored) == 0)
 		w->is_sent = false;
-	return say_base_gone(w, err);
+	return fail_base_gone(w, err);
 }
 
 /* Check the base before the put as well if a file would be replaced: if check_base() failed after
@@ -243,7 +243,7 @@ static int look_before_put(struct ckpt_writer *w, struct error *err)
 	}
 	if (rc == 0 && w->is_base_gone && is_replaced)
 		rc = writer_look_at_base(w, BASE_MARK_LEFT, err);
-	return rc == -ENOENT ? say_base_gone(w, err) : rc;
+	return rc == -ENOENT ? fail_base_gone(w, err) : rc;
 }
 
 static int commit_striped(struct ckpt_writer *w, struct error *err)
@@ -273,7 +273,7 @@ static int commit_striped(struct ckpt_writer *w, struct error *err)
 		return yield_to_plain_object(w, err);
 	if (rc == 0 && w->version)
 		w->version->plain[0] = '\0';
-	return check_left(w, err);
+	return check_not_removed(w, err);
 }
 
 /* ---------------------------------------------------------------------- plain files --- */
@@ -288,14 +288,14 @@ static int look_at_striped(struct ckpt_writer *w, char ret_tag[OBJECT_TAG_MAX],
 	if (rc < 0 || !v || strcmp(ret_tag, v->striped) == 0)
 		return rc;
 	if (!*ret_tag)
-		return manifest_is_gone(w, err);
+		return handle_gone_manifest(w, err);
 	rc = look_at_manifest(w, err);
 	version_set_tag(ret_tag, v->striped);
 	return rc;
 }
 
 /* The put was refused, because the plain object is another than the one at the open. */
-static int plain_refused(struct ckpt_writer *w, struct error *err)
+static int handle_refused_plain_put(struct ckpt_writer *w, struct error *err)
 {
 	char tag[OBJECT_TAG_MAX];
 	int rc = version_tag_now(w->store, w->path, tag, err);
@@ -318,7 +318,8 @@ static int remove_manifest(struct ckpt_writer *w, const char *own_tag,
 {
 	struct error ignored = ERROR_INIT;
 	int rc = w->version ? -ESTALE
-			    : remove_before(w->store, w->name.s, tag, err);
+			    : remove_replaced_object(w->store, w->name.s, tag,
+						     err);
 
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++) {
 		int there;
@@ -359,7 +360,7 @@ static int commit_plain(struct ckpt_writer *w, struct ckpt_stat *ret,
 		return rc;
 	rc = object_put_commit(w->puts[0], &o, err);
 	if (v && (rc == -ESTALE || rc == -EEXIST))
-		rc = plain_refused(w, err);
+		rc = handle_refused_plain_put(w, err);
 	if (rc < 0)
 		return rc;
 	plain_stat(&o, ret);
@@ -370,7 +371,7 @@ static int commit_plain(struct ckpt_writer *w, struct ckpt_stat *ret,
 		*v = (struct ckpt_version){ .is_known = true };
 		version_set_tag(v->plain, o.tag);
 	}
-	return *striped ? check_left(w, err) : 0;
+	return *striped ? check_not_removed(w, err) : 0;
 }
 
 int ckpt_commit(struct ckpt_writer *w, struct ckpt_stat *ret, struct error *err)

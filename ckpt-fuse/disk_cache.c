@@ -119,7 +119,7 @@ void disk_cache_free(struct disk_cache *c)
 	free(c);
 }
 
-static int order_entries(const void *x, const void *y)
+static int compare_entries_by_use(const void *x, const void *y)
 {
 	const struct kept_entry *a = x, *b = y;
 
@@ -155,7 +155,7 @@ static int list_entries(const struct disk_cache *c, struct kept_entry **ret,
 	if (d)
 		(void)closedir(d);
 	if (rc == 0 && n)
-		qsort(all, n, sizeof(*all), order_entries);
+		qsort(all, n, sizeof(*all), compare_entries_by_use);
 	*ret = all;
 	*ret_n = n;
 	return rc;
@@ -259,8 +259,8 @@ static bool take_room(struct disk_cache *c, size_t bytes)
 
 /* Name the cache file; the store is part of the name, because files of two stores may have equal
  * checksums and different bytes. */
-static int entry_name(const struct disk_cache *c, const struct ckpt_file *f,
-		      char ret[DIGEST_STR_MAX])
+static int make_entry_name(const struct disk_cache *c,
+			   const struct ckpt_file *f, char ret[DIGEST_STR_MAX])
 {
 	struct digest id;
 	int rc = ckpt_file_identity(f, &id, NULL);
@@ -281,7 +281,7 @@ struct disk_cache_file *disk_cache_attach(struct disk_cache *c,
 	if (ckpt_file_chunk(f) < 2 || !ckpt_file_can_check(f))
 		return NULL;
 	x = calloc(1, sizeof(*x));
-	if (!x || entry_name(c, f, x->name) < 0) {
+	if (!x || make_entry_name(c, f, x->name) < 0) {
 		free(x);
 		return NULL;
 	}
@@ -317,7 +317,7 @@ static int open_entry(const struct disk_cache_file *x, bool is_new)
 	return steal_fd(&fd);
 }
 
-static int entry_fd(struct disk_cache_file *x, bool is_new)
+static int get_entry_fd(struct disk_cache_file *x, bool is_new)
 {
 	int fd;
 
@@ -361,7 +361,8 @@ static bool read_entry(int fd, uint64_t off, char *buf, size_t len)
 bool disk_cache_read(struct disk_cache_file *x, uint64_t off, void *buf,
 		     size_t len)
 {
-	const int fd = is_chunk_range(x, off, len) ? entry_fd(x, false) : -1;
+	const int fd =
+		is_chunk_range(x, off, len) ? get_entry_fd(x, false) : -1;
 
 	if (fd < 0 || !read_entry(fd, off, buf, len) ||
 	    ckpt_check_bytes(x->file, off, buf, len, NULL) < 0)
@@ -375,7 +376,7 @@ bool disk_cache_read(struct disk_cache_file *x, uint64_t off, void *buf,
 static int write_entry(struct disk_cache_file *x, uint64_t off, const char *buf,
 		       size_t len)
 {
-	const int fd = entry_fd(x, true);
+	const int fd = get_entry_fd(x, true);
 
 	if (fd < 0)
 		return -EAGAIN;

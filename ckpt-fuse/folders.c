@@ -36,8 +36,8 @@ int ckpt_folder_make(struct object_store *s, const char *path,
 	return rc;
 }
 
-static int found_rest(void *arg, const struct object_entry *e,
-		      struct error *err)
+static int refuse_other_content(void *arg, const struct object_entry *e,
+				struct error *err)
 {
 	const char *folder = arg;
 	bool is_mark = e->is_marker ? strcmp(e->name, folder) == 0
@@ -61,14 +61,15 @@ int ckpt_folder_remove(struct object_store *s, const char *path,
 	int rc = mark_name(path, &mark, err);
 
 	if (rc == 0)
-		rc = object_list_all(s, path, false, found_rest,
+		rc = object_list_all(s, path, false, refuse_other_content,
 				     (void *)(uintptr_t)path, err);
 	if (rc == 0)
 		rc = name_remove(s, mark.s, err);
 	return rc == 0 ? object_folder_remove(s, path, err) : rc;
 }
 
-static int found_any(void *arg, const struct object_entry *e, struct error *err)
+static int note_any_object(void *arg, const struct object_entry *e,
+			   struct error *err)
 {
 	bool *is_there = arg;
 
@@ -79,7 +80,8 @@ static int found_any(void *arg, const struct object_entry *e, struct error *err)
 int ckpt_is_folder(struct object_store *s, const char *path, struct error *err)
 {
 	bool is_there = false;
-	int rc = object_list_all(s, path, false, found_any, &is_there, err);
+	int rc = object_list_all(s, path, false, note_any_object, &is_there,
+				 err);
 
 	return is_there ? 1 : rc;
 }
@@ -103,7 +105,7 @@ static int add_name(void *arg, const struct object_entry *e, struct error *err)
 }
 
 /* Order of removal: markers last, because a folder exists as long as it contains something. */
-static int by_mark(const void *a, const void *b)
+static int compare_names_marks_last(const void *a, const void *b)
 {
 	const char *const *x = a, *const *y = b;
 
@@ -128,14 +130,14 @@ static int add_folder(void *arg, const struct object_entry *e,
 }
 
 /* Remove the real folders that are empty now, in a store that has real folders. */
-static int remove_empty(struct object_store *s, const char *folder,
-			struct error *err)
+static int remove_empty_folders(struct object_store *s, const char *folder,
+				struct error *err)
 {
 	struct name_list below = { .n = 0 };
 	int rc = object_list(s, folder, false, add_folder, &below, err);
 
 	for (size_t i = 0; i < below.n && rc == 0; i++)
-		rc = remove_empty(s, below.all[i], err);
+		rc = remove_empty_folders(s, below.all[i], err);
 	name_list_fini(&below);
 	return rc == 0 ? object_folder_remove(s, folder, err) : rc;
 }
@@ -168,7 +170,7 @@ int ckpt_folder_rename(struct object_store *s, const char *from, const char *to,
 		rc = object_list_all(s, from, true, add_name, &m, err);
 	if (m.names.n)
 		qsort((void *)m.names.all, m.names.n, sizeof(*m.names.all),
-		      by_mark);
+		      compare_names_marks_last);
 	for (size_t i = 0; i < m.names.n && rc == 0; i++)
 		rc = rename_below(s, m.names.all[i], from, to, err);
 	for (size_t i = 0; i < m.markers.n && rc == 0; i++)
@@ -177,6 +179,6 @@ int ckpt_folder_rename(struct object_store *s, const char *from, const char *to,
 	name_list_fini(&m.markers);
 	/* Files written into the old folder in the meantime stay. */
 	if (rc == 0)
-		(void)!remove_empty(s, from, &ignored);
+		(void)!remove_empty_folders(s, from, &ignored);
 	return rc;
 }

@@ -82,7 +82,8 @@ static void collection_fini(struct collection *c)
 
 /* ------------------------------------------------------------------ what is there --- */
 
-static struct found_segment *found_of(struct collection *c, const uint8_t *id)
+static struct found_segment *find_found_segment(struct collection *c,
+						const uint8_t *id)
 {
 	struct found_segment *f;
 
@@ -90,9 +91,10 @@ static struct found_segment *found_of(struct collection *c, const uint8_t *id)
 	return f;
 }
 
-static struct found_segment *found_make(struct collection *c, const uint8_t *id)
+static struct found_segment *find_or_add_segment(struct collection *c,
+						 const uint8_t *id)
 {
-	struct found_segment *f = found_of(c, id);
+	struct found_segment *f = find_found_segment(c, id);
 
 	if (f)
 		return f;
@@ -107,8 +109,8 @@ static struct found_segment *found_make(struct collection *c, const uint8_t *id)
 	return NULL;
 }
 
-static int data_found(void *arg, const struct object_entry *e,
-		      struct error *err)
+static int note_data_object(void *arg, const struct object_entry *e,
+			    struct error *err)
 {
 	struct collection *c = arg;
 	/* Treat an object of unknown time as young, unless all ages are removed. */
@@ -120,7 +122,7 @@ static int data_found(void *arg, const struct object_entry *e,
 
 	if (!is_mark && !column_parse(e->name, id))
 		return 0; /* not one of our objects: keep it */
-	f = found_make(c, id);
+	f = find_or_add_segment(c, id);
 	if (!f)
 		return error_nomem(err);
 	if (is_mark) {
@@ -137,8 +139,8 @@ static int data_found(void *arg, const struct object_entry *e,
 	return 0;
 }
 
-static struct seen_manifest *seen_of(struct collection *c, const char *path,
-				     size_t len)
+static struct seen_manifest *find_seen_manifest(struct collection *c,
+						const char *path, size_t len)
 {
 	struct seen_manifest *m;
 
@@ -147,30 +149,30 @@ static struct seen_manifest *seen_of(struct collection *c, const char *path,
 }
 
 /* Note a plain object that is hidden by a manifest of an earlier list. */
-static int hidden_found(struct collection *c, const struct object_entry *e,
-			struct error *err)
+static int note_hidden_object(struct collection *c,
+			      const struct object_entry *e, struct error *err)
 {
 	const char *name = e->name;
 	int rc;
 
 	if (!object_is_old(e->stat.modified_ms, c->before_ms) ||
-	    !seen_of(c, name, strlen(name)))
+	    !find_seen_manifest(c, name, strlen(name)))
 		return 0;
 	rc = name_list_add(&c->tags, e->stat.tag, strlen(e->stat.tag), err);
 	return rc == 0 ? name_list_add(&c->hidden, name, strlen(name), err)
 		       : rc;
 }
 
-static int name_found(void *arg, const struct object_entry *e,
-		      struct error *err)
+static int note_named_object(void *arg, const struct object_entry *e,
+			     struct error *err)
 {
 	struct collection *c = arg;
 	const struct seen_manifest *m;
 	size_t len;
 
 	if (!manifest_is_name(e->name, &len))
-		return hidden_found(c, e, err);
-	m = seen_of(c, e->name, len);
+		return note_hidden_object(c, e, err);
+	m = find_seen_manifest(c, e->name, len);
 	if (m && strcmp(m->tag, e->stat.tag) == 0)
 		return 0;
 	return name_list_add(&c->fresh, e->name, len, err);
@@ -201,7 +203,8 @@ static bool has_unnamed(const struct collection *c)
 static void keep_segments(struct collection *c, const struct manifest *m)
 {
 	for (size_t i = 0; i < m->n_segments; i++) {
-		struct found_segment *f = found_of(c, m->segments[i].id);
+		struct found_segment *f =
+			find_found_segment(c, m->segments[i].id);
 
 		if (!f || f->is_named)
 			continue;
@@ -213,7 +216,7 @@ static void keep_segments(struct collection *c, const struct manifest *m)
 static int note_seen(struct collection *c, const char *path, const char *tag,
 		     struct error *err)
 {
-	struct seen_manifest *m = seen_of(c, path, strlen(path));
+	struct seen_manifest *m = find_seen_manifest(c, path, strlen(path));
 
 	if (!m) {
 		m = calloc(1, sizeof(*m));
@@ -274,7 +277,7 @@ static int read_manifests_once(struct collection *c, struct error *err)
 
 	c->is_moving = false;
 	forget_names(c);
-	rc = object_list(c->store, "", true, name_found, c, err);
+	rc = object_list(c->store, "", true, note_named_object, c, err);
 	for (size_t i = 0; i < c->fresh.n && rc == 0; i++)
 		rc = keep_named(c, c->fresh.all[i], err);
 	return rc;
@@ -296,7 +299,8 @@ static int look_at_manifests(struct collection *c, struct error *err)
 
 static int collect_names(struct collection *c, struct error *err)
 {
-	int rc = object_list(c->store, DATA_FOLDER, true, data_found, c, err);
+	int rc = object_list(c->store, DATA_FOLDER, true, note_data_object, c,
+			     err);
 
 	return rc == 0 ? look_at_manifests(c, err) : rc;
 }
@@ -362,8 +366,9 @@ static int mark_segment(struct collection *c, const struct found_segment *f,
 	return is_mark_true(f) || gc->dry_run ? 0 : put_mark(c, f, "", err);
 }
 
-static bool is_due(const struct collection *c, const struct found_segment *f,
-		   const struct ckpt_gc *gc)
+static bool is_segment_removable(const struct collection *c,
+				 const struct found_segment *f,
+				 const struct ckpt_gc *gc)
 {
 	if (f->is_named || !f->columns || !is_old(c, f))
 		return false;
@@ -371,8 +376,9 @@ static bool is_due(const struct collection *c, const struct found_segment *f,
 	       (is_mark_true(f) && f->marked_ms < c->before_ms);
 }
 
-static int end_segment(struct collection *c, const struct found_segment *f,
-		       struct ckpt_gc *gc, struct error *err)
+static int unmark_or_remove_segment(struct collection *c,
+				    const struct found_segment *f,
+				    struct ckpt_gc *gc, struct error *err)
 {
 	/* The segment is named again by a slow writer, or only its mark is left of a removal. */
 	if (f->is_named || !f->columns)
@@ -384,8 +390,8 @@ static int end_segment(struct collection *c, const struct found_segment *f,
 		gc->bytes_young += f->bytes;
 		return 0;
 	}
-	return is_due(c, f, gc) ? remove_segment(c, f, gc, err)
-				: mark_segment(c, f, gc, err);
+	return is_segment_removable(c, f, gc) ? remove_segment(c, f, gc, err)
+					      : mark_segment(c, f, gc, err);
 }
 
 /* Write into the marks of all segments to be removed, so that a writer that names one from now on
@@ -399,7 +405,7 @@ static int announce_removals(struct collection *c, const struct ckpt_gc *gc,
 	*ret_n = 0;
 	HASH_ITER(hh, c->found, f, next)
 	{
-		if (rc < 0 || !is_due(c, f, gc))
+		if (rc < 0 || !is_segment_removable(c, f, gc))
 			continue;
 		rc = f->is_doomed ? 0 : put_mark(c, f, DOOMED, err);
 		f->is_doomed = f->is_doomed || rc == 0;
@@ -423,8 +429,8 @@ static void reset_marks(struct collection *c)
 }
 
 /* Write into the marks, unless all ages are removed: then no other process may use the store. */
-static int doom_segments(struct collection *c, const struct ckpt_gc *gc,
-			 struct error *err)
+static int write_removal_marks(struct collection *c, const struct ckpt_gc *gc,
+			       struct error *err)
 {
 	size_t n;
 	int rc;
@@ -456,8 +462,8 @@ static int remove_hidden(struct collection *c, size_t i, struct error *err)
 	return rc == -ENOENT || rc == -ESTALE ? 0 : rc;
 }
 
-static int remove_all(struct collection *c, struct ckpt_gc *gc,
-		      struct error *err)
+static int remove_unused_objects(struct collection *c, struct ckpt_gc *gc,
+				 struct error *err)
 {
 	struct found_segment *f, *next;
 	int rc = 0;
@@ -465,7 +471,7 @@ static int remove_all(struct collection *c, struct ckpt_gc *gc,
 	HASH_ITER(hh, c->found, f, next)
 	{
 		if (rc == 0)
-			rc = end_segment(c, f, gc, err);
+			rc = unmark_or_remove_segment(c, f, gc, err);
 	}
 	for (size_t i = 0; i < c->hidden.n && rc == 0; i++) {
 		if (!gc->dry_run)
@@ -477,8 +483,8 @@ static int remove_all(struct collection *c, struct ckpt_gc *gc,
 
 /* Compute from which time on objects are too young. With age 0 nothing is: a store with times in
  * whole seconds may date a new object to the next second. */
-static int too_young(struct object_store *s, uint64_t older_ms, int64_t *ret,
-		     struct error *err)
+static int get_age_limit_ms(struct object_store *s, uint64_t older_ms,
+			    int64_t *ret, struct error *err)
 {
 	int64_t now = 0;
 	int rc;
@@ -495,15 +501,15 @@ static int too_young(struct object_store *s, uint64_t older_ms, int64_t *ret,
 int ckpt_gc(struct object_store *s, struct ckpt_gc *gc, struct error *err)
 {
 	AUTO_FINI(collection) c = { .store = s };
-	int rc = too_young(s, gc->older_ms, &c.before_ms, err);
+	int rc = get_age_limit_ms(s, gc->older_ms, &c.before_ms, err);
 
 	gc->n_segments = gc->n_objects = gc->n_waiting = gc->n_young = 0;
 	gc->bytes = gc->bytes_waiting = gc->bytes_young = 0;
 	if (rc == 0)
 		rc = collect_names(&c, err);
 	if (rc == 0)
-		rc = doom_segments(&c, gc, err);
+		rc = write_removal_marks(&c, gc, err);
 	if (rc == 0)
-		rc = remove_all(&c, gc, err);
+		rc = remove_unused_objects(&c, gc, err);
 	return rc;
 }

@@ -86,8 +86,8 @@ static struct ckpt_segment segment_of(const struct ckpt_columns *c)
 	return s;
 }
 
-static bool segment_is(const struct ckpt_segment *s,
-		       const struct ckpt_columns *c)
+static bool is_segment_of_columns(const struct ckpt_segment *s,
+				  const struct ckpt_columns *c)
 {
 	return s->columns == c->n && s->rotation == c->rotation &&
 	       memcmp(s->id, c->id, sizeof(s->id)) == 0;
@@ -105,7 +105,8 @@ int ckpt_writer_name_unit(struct ckpt_writer *w, uint64_t u,
 	if (w->map.n_segments != w->n_base || at->len > w->map.unit)
 		return error_set(err, EINVAL, "unit %" PRIu64 " is named late",
 				 u);
-	while (i && !segment_is(&w->map.segments[i - 1], &at->columns))
+	while (i &&
+	       !is_segment_of_columns(&w->map.segments[i - 1], &at->columns))
 		i--;
 	if (!i) {
 		rc = unit_map_add_segment(&w->map, &s, err);

@@ -486,7 +486,7 @@ int manifest_decode(const void *data, size_t len, struct manifest **ret,
 
 /* --------------------------------------------------------------------- encode --- */
 
-static uint32_t version_of(const struct manifest *m)
+static uint32_t get_format_version(const struct manifest *m)
 {
 	for (size_t i = 0; i < m->n_segments; i++)
 		if (m->segments[i].place)
@@ -497,7 +497,7 @@ static uint32_t version_of(const struct manifest *m)
 static void encode_header(const struct manifest *m, uint8_t *p)
 {
 	memcpy(p, MAGIC, MAGIC_LEN);
-	put_le32(p + 8, version_of(m));
+	put_le32(p + 8, get_format_version(m));
 	put_le32(p + 12, m->chunk_size);
 	put_le32(p + 16, m->unit_chunks);
 	put_le32(p + 20, (uint32_t)m->n_segments);

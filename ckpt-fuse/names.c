@@ -21,7 +21,7 @@ _Static_assert(CKPT_NAME_MAX + sizeof(MANIFEST_SUFFIX) - 1 == 255,
 	       "the longest name has a manifest");
 
 /* The length of a name without the manifest suffix; 0: it has no suffix, or is nothing else. */
-static size_t without_suffix(const char *name, size_t len)
+static size_t get_length_without_suffix(const char *name, size_t len)
 {
 	size_t suffix = strlen(MANIFEST_SUFFIX);
 
@@ -41,7 +41,7 @@ static bool ends_in_dots(const char *path)
 	return strcmp(last, ".") == 0 || strcmp(last, "..") == 0;
 }
 
-static bool is_own(const char *path)
+static bool is_in_own_folder(const char *path)
 {
 	size_t len = strlen(OWN_FOLDER);
 
@@ -64,7 +64,7 @@ static int check_path(const char *path, struct error *err)
 				 "'%.200s': a path in the store is not empty "
 				 "and begins without a slash",
 				 path);
-	if (is_own(path))
+	if (is_in_own_folder(path))
 		return error_set(err, EINVAL,
 				 "'%.200s': " OWN_FOLDER
 				 " is for the data of striped files",
@@ -78,7 +78,7 @@ static int check_path(const char *path, struct error *err)
 		return error_set(err, EINVAL,
 				 "'%.200s': no file is named '.' or '..'",
 				 path);
-	if (without_suffix(path, strlen(path)))
+	if (get_length_without_suffix(path, strlen(path)))
 		return error_set(err, EINVAL,
 				 "'%.200s': names that end in " MANIFEST_SUFFIX
 				 " are for the manifests of striped files",
@@ -103,7 +103,7 @@ int manifest_name(const char *path, struct manifest_name *ret,
 
 bool manifest_is_name(const char *name, size_t *ret_len)
 {
-	size_t len = without_suffix(name, strlen(name));
+	size_t len = get_length_without_suffix(name, strlen(name));
 	char path[OBJECT_NAME_MAX + 1];
 
 	if (!len || len >= sizeof(path))
@@ -146,8 +146,8 @@ static void bytes_fini(struct manifest_bytes *b)
 	*b = (struct manifest_bytes){ .len = 0 };
 }
 
-static int bytes_take(struct object_store *s, uint64_t size,
-		      struct manifest_bytes *b, struct error *err)
+static int alloc_manifest_bytes(struct object_store *s, uint64_t size,
+				struct manifest_bytes *b, struct error *err)
 {
 	if (size > MANIFEST_MAX)
 		return error_set(err, EBADMSG,
@@ -176,7 +176,7 @@ static int read_whole(struct object_store *s, struct object *o,
 	int rc;
 
 	bytes_fini(b);
-	rc = bytes_take(s, r.len, b, err);
+	rc = alloc_manifest_bytes(s, r.len, b, err);
 	r.buf = b->data;
 	return rc == 0 && r.len ? object_read(o, &r, 1, 0, err) : rc;
 }
@@ -196,7 +196,7 @@ static int read_large(struct object_store *s, const char *name,
 	return rc;
 }
 
-static void take_small(struct manifest_bytes *b, struct buf *text)
+static void take_small_manifest(struct manifest_bytes *b, struct buf *text)
 {
 	bytes_fini(b);
 	b->len = text->len;
@@ -216,7 +216,7 @@ static int read_object(struct object_store *s, const char *name,
 	if (rc < 0)
 		return rc;
 	version_set_tag(ret_tag, st.tag);
-	take_small(b, &text);
+	take_small_manifest(b, &text);
 	return 0;
 }
 
@@ -323,7 +323,8 @@ void plain_stat(const struct object_stat *o, struct ckpt_stat *ret)
 	ret->bytes_id = tag_bytes_id(o->tag);
 }
 
-static int found_one(void *arg, const struct object_entry *e, struct error *err)
+static int note_first_object(void *arg, const struct object_entry *e,
+			     struct error *err)
 {
 	bool *is_there = arg;
 
@@ -336,8 +337,8 @@ int names_missing(struct object_store *s, const char *path, struct error *err)
 	struct error ignored = ERROR_INIT;
 	bool is_there = false;
 
-	if (object_list_all(s, path, false, found_one, &is_there, &ignored) <
-		    0 &&
+	if (object_list_all(s, path, false, note_first_object, &is_there,
+			    &ignored) < 0 &&
 	    !is_there)
 		is_there = false; /* report the first error */
 	if (is_there)
@@ -355,10 +356,11 @@ int name_remove(struct object_store *s, const char *name, struct error *err)
 }
 
 /* Open the current version in one attempt; -ESTALE: the manifest was replaced meanwhile. */
-static int open_once(struct object_store *s, const char *name, const char *path,
-		     size_t head, struct manifest_bytes *b,
-		     struct object **ret_plain, struct ckpt_version *v,
-		     struct error *err)
+static int try_open_current_version(struct object_store *s, const char *name,
+				    const char *path, size_t head,
+				    struct manifest_bytes *b,
+				    struct object **ret_plain,
+				    struct ckpt_version *v, struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
 	struct object_seen hidden;
@@ -377,7 +379,7 @@ static int open_once(struct object_store *s, const char *name, const char *path,
 		return 0;
 	}
 	version_set_tag(v->striped, st.tag);
-	take_small(b, &text);
+	take_small_manifest(b, &text);
 	return 0;
 }
 
@@ -395,7 +397,8 @@ int names_open(struct object_store *s, const char *path, size_t head,
 	rc = -ESTALE;
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++) {
 		*v = (struct ckpt_version){ .is_known = true };
-		rc = open_once(s, name.s, path, head, &b, ret_plain, v, err);
+		rc = try_open_current_version(s, name.s, path, head, &b,
+					      ret_plain, v, err);
 	}
 	if (rc == 0 && !*ret_plain) {
 		rc = decode_manifest(s, name.s, &b, ret, err);
@@ -498,7 +501,7 @@ static int listing_add(void *arg, const struct object_entry *e,
 
 /* Order by name; for the same name, the striped file comes before the plain object it hides, and a
  * folder last. */
-static int compare(const void *x, const void *y)
+static int compare_listed_entries(const void *x, const void *y)
 {
 	const struct ckpt_entry *a = x, *b = y;
 	int by_name = strcmp(a->name, b->name);
@@ -515,10 +518,11 @@ static void listing_sort(struct names_listing *l)
 	for (size_t i = 0; i < l->n; i++)
 		l->entries[i].name = l->text.data + l->at[i];
 	if (l->n)
-		qsort(l->entries, l->n, sizeof(*l->entries), compare);
+		qsort(l->entries, l->n, sizeof(*l->entries),
+		      compare_listed_entries);
 }
 
-static bool is_hidden(const struct names_listing *l, size_t i)
+static bool is_hidden_by_striped_file(const struct names_listing *l, size_t i)
 {
 	const struct ckpt_entry *e = &l->entries[i];
 
@@ -550,14 +554,14 @@ int ckpt_list_all(struct object_store *s, const char *folder, size_t most,
 				   .text = BUF_INIT };
 	int rc = 0;
 
-	if (is_own(folder))
+	if (is_in_own_folder(folder))
 		return error_set(err, EINVAL,
 				 "'%.200s' has the data of striped files",
 				 folder);
 	rc = object_list_all(s, folder, false, listing_add, &l, err);
 	listing_sort(&l);
 	for (size_t i = 0; i < l.n && rc == 0; i++)
-		if (!is_hidden(&l, i))
+		if (!is_hidden_by_striped_file(&l, i))
 			rc = fn(arg, &l.entries[i], err);
 	listing_fini(&l);
 	return rc;

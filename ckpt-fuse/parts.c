@@ -104,7 +104,8 @@ int ckpt_check_part(const struct buf *part, uint64_t size, uint32_t unit,
 	return decode_part(part, size, unit, &m, err);
 }
 
-static void add_part(struct part_merge *g, const struct manifest *m)
+static void append_part_to_manifest(struct part_merge *g,
+				    const struct manifest *m)
 {
 	for (size_t i = 0; i < m->n_segments; i++) {
 		struct ckpt_segment s = m->segments[i];
@@ -118,7 +119,7 @@ static void add_part(struct part_merge *g, const struct manifest *m)
 }
 
 /* Sort the checksums by the order of the segments, as manifests require. */
-static int order_segments(struct manifest *m, struct error *err)
+static int sort_segments_by_start(struct manifest *m, struct error *err)
 {
 	uint32_t *crcs = calloc(m->n_chunks + 1, sizeof(*crcs));
 	uint64_t at = 0;
@@ -179,10 +180,10 @@ static int merge_parts(const struct ckpt_file_parts *p, struct manifest **parts,
 	all->size = p->size;
 	g.all = all;
 	for (size_t i = 0; i < p->n; i++)
-		add_part(&g, parts[i]);
+		append_part_to_manifest(&g, parts[i]);
 	all->n_segments = n_segments;
 	all->n_chunks = n_chunks;
-	rc = order_segments(all, err);
+	rc = sort_segments_by_start(all, err);
 	if (rc == 0)
 		rc = manifest_encode(all, &text, err);
 	return rc < 0 ? rc : manifest_decode(text.data, text.len, ret, err);

@@ -288,8 +288,8 @@ uint64_t ckpt_file_tables(const struct ckpt_file *f)
 }
 
 /* Set the error for a missing column: normally only a replaced file's columns are removed. */
-static int say_missing(const struct ckpt_file *f, const char *column,
-		       struct error *err)
+static int fail_missing_column(const struct ckpt_file *f, const char *column,
+			       struct error *err)
 {
 	struct error ignored = ERROR_INIT;
 	AUTO(manifest) now = NULL;
@@ -361,8 +361,8 @@ struct unit_run {
 	void *bounce[2];
 };
 
-static bool is_right(const struct ckpt_file *f, const struct unit_run *r,
-		     unsigned int i)
+static bool has_right_checksum(const struct ckpt_file *f,
+			       const struct unit_run *r, unsigned int i)
 {
 	const uint32_t *crcs = f->manifest->crcs + r->segment->first_chunk;
 
@@ -378,12 +378,12 @@ static int check_run(const struct ckpt_file *f, struct unit_run *r,
 	for (unsigned int i = 0; i < r->n; i++) {
 		int rc;
 
-		if (is_right(f, r, i))
+		if (has_right_checksum(f, r, i))
 			continue;
 		rc = object_read(r->column, &r->ranges[i], 1, deadline_ns, err);
 		if (rc < 0)
 			return rc;
-		if (!is_right(f, r, i))
+		if (!has_right_checksum(f, r, i))
 			return error_set(
 				err, EBADMSG,
 				"%s: '%.200s' is damaged at byte %" PRIu64
@@ -406,8 +406,9 @@ static void run_fini(struct unit_run *r)
 
 /* Plan reads of the chunks of [rel, rel + len) in the segment; whole chunks go to `dst`
  * directly. */
-static int run_ranges(const struct ckpt_file *f, struct unit_run *r,
-		      uint64_t rel, char *dst, uint64_t len, struct error *err)
+static int set_run_ranges(const struct ckpt_file *f, struct unit_run *r,
+			  uint64_t rel, char *dst, uint64_t len,
+			  struct error *err)
 {
 	const struct manifest *m = f->manifest;
 
@@ -460,11 +461,11 @@ static int read_run(struct ckpt_file *f, struct unit_run *r, uint64_t rel,
 
 	column_name(r->segment, p.column, r->name);
 	if (rc == 0)
-		rc = run_ranges(f, r, rel, dst, len, err);
+		rc = set_run_ranges(f, r, rel, dst, len, err);
 	if (rc == 0)
 		rc = object_read(r->column, r->ranges, r->n, deadline_ns, err);
 	if (rc == -ENOENT)
-		rc = say_missing(f, r->name, err);
+		rc = fail_missing_column(f, r->name, err);
 	if (rc == -ERANGE)
 		rc = error_set(err, EBADMSG,
 			       "%s: '%.200s' is damaged: %s is shorter than "
@@ -502,8 +503,9 @@ static int64_t read_stored(struct ckpt_file *f, size_t index, uint64_t off,
 	return rc < 0 ? rc : (int64_t)(end - rel);
 }
 
-static int64_t read_some(struct ckpt_file *f, uint64_t off, char *dst,
-			 uint64_t len, int64_t deadline_ns, struct error *err)
+static int64_t read_stored_or_hole(struct ckpt_file *f, uint64_t off, char *dst,
+				   uint64_t len, int64_t deadline_ns,
+				   struct error *err)
 {
 	const struct manifest *m = f->manifest;
 	size_t i = manifest_find(m, off);
@@ -531,7 +533,8 @@ int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
 	if (f->plain)
 		return len ? object_read(f->plain, &r, 1, deadline_ns, err) : 0;
 	while (len) {
-		int64_t n = read_some(f, off, dst, len, deadline_ns, err);
+		int64_t n =
+			read_stored_or_hole(f, off, dst, len, deadline_ns, err);
 
 		if (n < 0)
 			return (int)n;
@@ -545,8 +548,8 @@ int ckpt_read(struct ckpt_file *f, uint64_t off, void *buf, size_t len,
 /* ------------------------------------------------------------------ of others --- */
 
 /* Count the bytes that are right: a whole chunk or a hole; 0: they are wrong. */
-static uint64_t count_right(const struct ckpt_file *f, uint64_t off,
-			    const char *data, uint64_t len)
+static uint64_t count_verified_bytes(const struct ckpt_file *f, uint64_t off,
+				     const char *data, uint64_t len)
 {
 	const struct manifest *m = f->manifest;
 	size_t i = manifest_find(m, off);
@@ -584,7 +587,7 @@ int ckpt_check_bytes(const struct ckpt_file *f, uint64_t off, const void *data,
 	const char *at = data;
 
 	while (f->manifest && len) {
-		const uint64_t n = count_right(f, off, at, len);
+		const uint64_t n = count_verified_bytes(f, off, at, len);
 
 		if (!n)
 			return error_set(err, EBADMSG,

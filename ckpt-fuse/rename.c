@@ -136,8 +136,8 @@ static int set_attr_once(struct object_store *s, const char *name,
 
 /* The name of the object that stores the attributes: a file's manifest, or a folder's marker, which
  * is empty or a manifest without bytes. */
-static int record_name(const char *path, bool is_folder,
-		       struct manifest_name *ret, struct error *err)
+static int get_xattr_record_name(const char *path, bool is_folder,
+				 struct manifest_name *ret, struct error *err)
 {
 	struct mark_name mark;
 	int rc;
@@ -183,7 +183,7 @@ int ckpt_get_xattrs(struct object_store *s, const char *path, bool is_folder,
 	char tag[OBJECT_TAG_MAX];
 	struct manifest_name name;
 	AUTO(manifest) m = NULL;
-	int rc = record_name(path, is_folder, &name, err);
+	int rc = get_xattr_record_name(path, is_folder, &name, err);
 
 	if (rc == 0)
 		rc = load_record(s, name.s, is_folder, &m, tag, err);
@@ -223,7 +223,7 @@ int ckpt_change_xattr(struct object_store *s, const char *path, bool is_folder,
 {
 	struct manifest_name name;
 	struct object_stat o;
-	int rc = record_name(path, is_folder, &name, err);
+	int rc = get_xattr_record_name(path, is_folder, &name, err);
 
 	if (rc == 0 && !is_folder)
 		rc = object_stat(s, name.s, &o, err);

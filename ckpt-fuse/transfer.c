@@ -37,7 +37,7 @@ struct file_transfer {
 	atomic_bool stop; /* a thread failed */
 };
 
-static void note_done(struct file_transfer *t, uint64_t len)
+static void report_transferred_bytes(struct file_transfer *t, uint64_t len)
 {
 	(void)pthread_mutex_lock(&t->lock);
 	t->done += len;
@@ -103,7 +103,7 @@ static int upload_column(void *arg, unsigned int c, struct error *err)
 		if (rc == 0)
 			rc = ckpt_write_unit(t->writer, u, data, err);
 		if (rc == 0)
-			note_done(t, len);
+			report_transferred_bytes(t, len);
 	}
 	if (rc == 0 && !atomic_load(&t->stop))
 		rc = writer_end_column(t->writer, c, err);
@@ -227,14 +227,14 @@ static int download_units(void *arg, unsigned int index, struct error *err)
 		if (rc == 0)
 			rc = write_local(t, u * t->unit, data, len, err);
 		if (rc == 0)
-			note_done(t, len);
+			report_transferred_bytes(t, len);
 	}
 	if (rc < 0)
 		atomic_store(&t->stop, true);
 	return rc;
 }
 
-static unsigned int threads_for(const struct ckpt_file *f)
+static unsigned int count_download_threads(const struct ckpt_file *f)
 {
 	const uint64_t unit = ckpt_file_unit(f);
 	const uint64_t units = (ckpt_file_stored(f) + unit - 1) / unit;
@@ -279,8 +279,8 @@ int ckpt_download(struct ckpt_file *f, int fd, unsigned int threads,
 	if (fd >= 0 && ftruncate(fd, (off_t)t.size) < 0)
 		return error_errno(err, errno, "set its length");
 	(void)pthread_mutex_init(&t.lock, NULL);
-	rc = side_by_side(threads ? threads : threads_for(f), download_units,
-			  &t, err);
+	rc = side_by_side(threads ? threads : count_download_threads(f),
+			  download_units, &t, err);
 	(void)pthread_mutex_destroy(&t.lock);
 	return rc;
 }

@@ -38,8 +38,8 @@ static int reserve_pages(struct unit_map *f, uint64_t n, struct error *err)
 }
 
 /* Get the entry of a unit, allocating its page if needed. */
-static int have_unit(struct unit_map *f, uint64_t u, struct unit_place **ret,
-		     struct error *err)
+static int get_or_add_unit(struct unit_map *f, uint64_t u,
+			   struct unit_place **ret, struct error *err)
 {
 	struct unit_place **page;
 	int rc;
@@ -89,7 +89,7 @@ static int add_base_segment(struct unit_map *f, const struct manifest *m,
 	for (uint64_t i = 0; i < n; i++) {
 		struct unit_place *p;
 		uint64_t left = s->length - i * f->unit;
-		int rc = have_unit(f, first + i, &p, err);
+		int rc = get_or_add_unit(f, first + i, &p, err);
 
 		if (rc == 0 && s->place + i > UINT32_MAX)
 			rc = refuse_large(err);
@@ -155,7 +155,7 @@ int unit_map_add_unit(struct unit_map *f, uint64_t u, uint32_t len,
 {
 	struct ckpt_segment *s = &f->segments[f->n_segments - 1];
 	struct unit_place *p;
-	int rc = have_unit(f, u, &p, err);
+	int rc = get_or_add_unit(f, u, &p, err);
 
 	if (rc == 0 && s->length / f->unit >= UINT32_MAX)
 		rc = refuse_large(err);
@@ -173,7 +173,7 @@ int unit_map_name_unit(struct unit_map *f, uint64_t u,
 		       const struct unit_place *at, struct error *err)
 {
 	struct unit_place *p;
-	int rc = have_unit(f, u, &p, err);
+	int rc = get_or_add_unit(f, u, &p, err);
 
 	if (rc == 0)
 		*p = *at;
@@ -232,7 +232,7 @@ void unit_map_column_ends(const struct unit_map *f, size_t n,
 /* --------------------------------------------------------------------- manifest --- */
 
 /* Is the unit stored directly behind the unit before it? */
-static bool is_next(const struct unit_map *f, uint64_t u)
+static bool is_stored_behind_previous(const struct unit_map *f, uint64_t u)
 {
 	const struct unit_place *a = u ? unit_at(f, u - 1) : NULL;
 	const struct unit_place *b = unit_at(f, u);
@@ -242,7 +242,8 @@ static bool is_next(const struct unit_map *f, uint64_t u)
 }
 
 /* The length of a unit; chunks behind the end of a file of this size do not count. */
-static uint32_t length_of(const struct unit_map *f, uint64_t u, uint64_t size)
+static uint32_t get_mapped_unit_length(const struct unit_map *f, uint64_t u,
+				       uint64_t size)
 {
 	const uint32_t len = unit_at(f, u)->len;
 	uint64_t left;
@@ -267,10 +268,10 @@ int unit_map_fill(const struct unit_map *f, struct manifest *m,
 	size_t run = 0;
 
 	for (uint64_t u = 0; u < f->n_units; u++) {
-		const uint32_t len = length_of(f, u, m->size);
+		const uint32_t len = get_mapped_unit_length(f, u, m->size);
 
 		n_chunks += chunks_of(len);
-		n_runs += len && !is_next(f, u);
+		n_runs += len && !is_stored_behind_previous(f, u);
 	}
 	if (n_runs > SEGMENTS_MAX)
 		return error_set(err, EFBIG,
@@ -285,11 +286,11 @@ int unit_map_fill(const struct unit_map *f, struct manifest *m,
 	n_chunks = 0;
 	for (uint64_t u = 0; u < f->n_units; u++) {
 		const struct unit_place *p = unit_at(f, u);
-		const uint32_t len = length_of(f, u, m->size);
+		const uint32_t len = get_mapped_unit_length(f, u, m->size);
 
 		if (!len)
 			continue;
-		if (!is_next(f, u)) {
+		if (!is_stored_behind_previous(f, u)) {
 			runs[run] = f->segments[p->segment];
 			runs[run].start = u * f->unit;
 			runs[run].place = p->place;

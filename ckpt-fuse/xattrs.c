@@ -16,14 +16,15 @@ struct xattr_entry {
 	size_t value_len, at, size;
 };
 
-static bool is_name(const char *name, size_t len)
+static bool is_xattr_name_valid(const char *name, size_t len)
 {
 	return len > strlen(XATTR_NAMES) && len <= XATTR_NAME_MAX_LEN &&
 	       memcmp(name, XATTR_NAMES, strlen(XATTR_NAMES)) == 0 &&
 	       !memchr(name, '\0', len);
 }
 
-static int compare(const char *a, size_t a_len, const char *b, size_t b_len)
+static int compare_xattr_names(const char *a, size_t a_len, const char *b,
+			       size_t b_len)
 {
 	int by_bytes = memcmp(a, b, a_len < b_len ? a_len : b_len);
 
@@ -33,8 +34,8 @@ static int compare(const char *a, size_t a_len, const char *b, size_t b_len)
 }
 
 /* Parse the entry at `at`; false: there is no complete entry. */
-static bool entry_at(const void *list, size_t len, size_t at,
-		     struct xattr_entry *ret)
+static bool parse_entry_at(const void *list, size_t len, size_t at,
+			   struct xattr_entry *ret)
 {
 	const uint8_t *p;
 	uint64_t size;
@@ -63,10 +64,10 @@ bool xattrs_are_valid(const void *list, size_t len)
 	if (len > XATTRS_MAX)
 		return false;
 	while (at < len) {
-		if (!entry_at(list, len, at, &e) ||
-		    !is_name(e.name, e.name_len) ||
-		    compare(before.name, before.name_len, e.name, e.name_len) >=
-			    0)
+		if (!parse_entry_at(list, len, at, &e) ||
+		    !is_xattr_name_valid(e.name, e.name_len) ||
+		    compare_xattr_names(before.name, before.name_len, e.name,
+					e.name_len) >= 0)
 			return false;
 		before = e;
 		at += e.size;
@@ -80,9 +81,9 @@ static bool find_entry(const void *list, size_t len, const char *name,
 {
 	size_t at = 0;
 
-	while (entry_at(list, len, at, ret)) {
-		int order =
-			compare(ret->name, ret->name_len, name, strlen(name));
+	while (parse_entry_at(list, len, at, ret)) {
+		int order = compare_xattr_names(ret->name, ret->name_len, name,
+						strlen(name));
 
 		if (order >= 0)
 			return order == 0;
@@ -126,7 +127,7 @@ int xattrs_change(struct buf *list, const struct xattr_change *c,
 	bool is_there;
 	int rc;
 
-	if (!is_name(c->name, strlen(c->name)))
+	if (!is_xattr_name_valid(c->name, strlen(c->name)))
 		return -EOPNOTSUPP;
 	is_there = find_entry(list->data, list->len, c->name, &e);
 	rest = e.at + (is_there ? e.size : 0);
@@ -156,7 +157,7 @@ int xattrs_names(const void *list, size_t len, struct buf *out)
 {
 	struct xattr_entry e;
 
-	for (size_t at = 0; entry_at(list, len, at, &e); at += e.size)
+	for (size_t at = 0; parse_entry_at(list, len, at, &e); at += e.size)
 		if (buf_append(out, e.name, e.name_len) < 0 ||
 		    buf_append(out, "", 1) < 0)
 			return -ENOMEM;

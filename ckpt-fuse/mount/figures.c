@@ -247,7 +247,7 @@ struct lost_paths {
 	size_t n_bytes;
 };
 
-static void add_lost(void *arg, struct ckpt_node *n)
+static void add_lost_file(void *arg, struct ckpt_node *n)
 {
 	struct lost_paths *l = arg;
 	AUTO_BUF path = BUF_INIT;
@@ -259,11 +259,11 @@ static void add_lost(void *arg, struct ckpt_node *n)
 	l->n_bytes += path.len;
 }
 
-static json_t *lost_of(struct ckpt_mount *m)
+static json_t *list_lost_files(struct ckpt_mount *m)
 {
 	struct lost_paths l = { .list = json_array() };
 
-	nodes_each(&m->nodes, NULL, add_lost, &l);
+	nodes_each(&m->nodes, NULL, add_lost_file, &l);
 	return l.list;
 }
 
@@ -281,8 +281,8 @@ static json_t *describe_silent_store(struct ckpt_mount *m)
 }
 
 /* Describe the mount's group. JSON null: the mount has no group. */
-static json_t *group_of(const struct ckpt_mount *m,
-			const struct ckpt_figures *f)
+static json_t *describe_group(const struct ckpt_mount *m,
+			      const struct ckpt_figures *f)
 {
 	const struct group_stats *s = &f->group;
 	const struct saves_stats *w = &f->saves;
@@ -317,8 +317,8 @@ static json_t *group_of(const struct ckpt_mount *m,
 			 "saves", saves, "blocks", blocks);
 }
 
-static json_t *counts_of(const struct ckpt_mount *m,
-			 const struct ckpt_figures *f)
+static json_t *describe_counts(const struct ckpt_mount *m,
+			       const struct ckpt_figures *f)
 {
 	return json_pack(
 		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
@@ -333,7 +333,7 @@ static json_t *counts_of(const struct ckpt_mount *m,
 		f->cache.kept_bytes);
 }
 
-static json_t *times_of(const struct ckpt_figures *f)
+static json_t *describe_times(const struct ckpt_figures *f)
 {
 	const struct object_waits *s = &f->waits.save, *l = &f->waits.load;
 
@@ -353,15 +353,15 @@ int ckpt_mount_status(struct ckpt_mount *m, const char *path, bool is_adopted,
 		      struct buf *out)
 {
 	const struct ckpt_figures f = gather_figures(m);
-	AUTO_JSON *all =
-		json_pack("{s:o, s:o, s:i, s:b, s:o, s:o, s:o}", "path",
-			  json_bytes(path), "store",
-			  json_bytes(object_store_url(m->store)), "pid",
-			  (int)getpid(), "restarted", is_adopted, "lost",
-			  lost_of(m), "store_away", describe_silent_store(m),
-			  "group", group_of(m, &f));
-	AUTO_JSON *counts = counts_of(m, &f);
-	AUTO_JSON *times = times_of(&f);
+	AUTO_JSON *all = json_pack("{s:o, s:o, s:i, s:b, s:o, s:o, s:o}",
+				   "path", json_bytes(path), "store",
+				   json_bytes(object_store_url(m->store)),
+				   "pid", (int)getpid(), "restarted",
+				   is_adopted, "lost", list_lost_files(m),
+				   "store_away", describe_silent_store(m),
+				   "group", describe_group(m, &f));
+	AUTO_JSON *counts = describe_counts(m, &f);
+	AUTO_JSON *times = describe_times(&f);
 	AUTO_FREE char *text = NULL;
 
 	if (!all || json_object_update(all, counts) < 0 ||

@@ -72,7 +72,7 @@ static bool settle_commit(struct late_commit *c, int rc,
 	return false;
 }
 
-static void late_run(struct work *work)
+static void run_late_commit(struct work *work)
 {
 	struct late_commit *c = container_of(work, struct late_commit, work);
 	struct ckpt_node *n = c->commit.n;
@@ -95,7 +95,7 @@ bool later_commit(struct later *l, struct ckpt_node *n)
 
 	if (!c)
 		return false;
-	*c = (struct late_commit){ .work.run = late_run,
+	*c = (struct late_commit){ .work.run = run_late_commit,
 				   .l = l,
 				   .commit = { .n = n } };
 	n->n_writers++;

@@ -104,16 +104,18 @@ static struct listed_folder *find_prefix(struct listed *t, const char *path,
 	return NULL;
 }
 
-static struct listed_folder *folder_find(struct listed *t, const char *path)
+static struct listed_folder *find_listed_folder(struct listed *t,
+						const char *path)
 {
 	return find_prefix(t, path, strlen(path));
 }
 
 /* Find or add a folder, as the most recently used; a new one replaces the least recently used.
  * NULL: memory is short. */
-static struct listed_folder *folder_use(struct listed *t, const char *path)
+static struct listed_folder *find_or_add_folder(struct listed *t,
+						const char *path)
 {
-	struct listed_folder *f = folder_find(t, path);
+	struct listed_folder *f = find_listed_folder(t, path);
 	char *own = f ? NULL : strdup(path);
 
 	if (!f && !own)
@@ -161,7 +163,7 @@ void listed_free(struct listed *t)
 static void abandon_list(struct listed *t, const char *folder)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
-	struct listed_folder *f = folder_find(t, folder);
+	struct listed_folder *f = find_listed_folder(t, folder);
 
 	if (f)
 		f->is_being_listed = false;
@@ -247,7 +249,7 @@ void listed_end(struct listed *t, struct listed_list *l, int rc, int64_t now_ns)
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
 	TAILQ_REMOVE(&t->under_way, l, link);
-	f = folder_use(t, l->folder);
+	f = find_or_add_folder(t, l->folder);
 	if (f) {
 		f->is_being_listed = false;
 		if (rc == -E2BIG)
@@ -267,7 +269,7 @@ static int compare_name(const void *name, const void *entry)
 	return strcmp(name, ((const struct listed_entry *)entry)->name);
 }
 
-static bool is_young(int64_t asked_ns, int64_t now_ns)
+static bool is_answer_valid(int64_t asked_ns, int64_t now_ns)
 {
 	return now_ns - asked_ns < LISTED_VALID_NS;
 }
@@ -280,12 +282,12 @@ static struct listed_entry *find_entry(struct listed_folder *f,
 
 	if (f && f->n)
 		e = bsearch(name, f->entries, f->n, sizeof(*e), compare_name);
-	return e && is_young(e->asked_ns, now_ns) ? e : NULL;
+	return e && is_answer_valid(e->asked_ns, now_ns) ? e : NULL;
 }
 
 static bool has_stat(const struct listed_entry *e, int64_t now_ns)
 {
-	return e->stat && is_young(e->stat_asked_ns, now_ns);
+	return e->stat && is_answer_valid(e->stat_asked_ns, now_ns);
 }
 
 static struct listed_name name_of(const struct listed_entry *e, int64_t now_ns)
@@ -309,7 +311,7 @@ bool listed_find(struct listed *t, const char *folder, const char *name,
 {
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
 	const struct listed_entry *e =
-		find_entry(folder_find(t, folder), name, now_ns);
+		find_entry(find_listed_folder(t, folder), name, now_ns);
 
 	if (e)
 		*ret = name_of(e, now_ns);
@@ -320,7 +322,7 @@ size_t listed_n_striped(struct listed *t, const char *folder)
 {
 	size_t n = 1;
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
-	struct listed_folder *f = folder_find(t, folder);
+	struct listed_folder *f = find_listed_folder(t, folder);
 
 	if (f && f->n && f->n_striped) {
 		n = f->n_striped;
@@ -354,13 +356,13 @@ size_t listed_striped(struct listed *t, const char *folder, const char *from,
 {
 	size_t n = 0;
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
-	struct listed_folder *f = folder_find(t, folder);
+	struct listed_folder *f = find_listed_folder(t, folder);
 
 	for (size_t i = f ? find_first_entry(f, from) : 0;
 	     f && i < f->n && n < most; i++) {
 		const struct listed_entry *e = &f->entries[i];
 
-		if (!e->is_striped || !is_young(e->asked_ns, now_ns) ||
+		if (!e->is_striped || !is_answer_valid(e->asked_ns, now_ns) ||
 		    has_stat(e, now_ns))
 			continue;
 		ret[n] = (struct listed_striped){ .name = strdup(e->name),
@@ -390,7 +392,7 @@ void listed_tell(struct listed *t, const char *folder,
 {
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
 	struct listed_entry *e =
-		find_entry(folder_find(t, folder), file->name, asked_ns);
+		find_entry(find_listed_folder(t, folder), file->name, asked_ns);
 
 	/* An entry of a later list may be another file, made by this mount since: compare the
 	 * list's time. */
@@ -402,9 +404,9 @@ bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,
 		       int64_t *ret_asked_ns)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
-	struct listed_folder *f = folder_find(t, folder);
+	struct listed_folder *f = find_listed_folder(t, folder);
 
-	if (!f || !f->n || !is_young(f->begun_ns, now_ns))
+	if (!f || !f->n || !is_answer_valid(f->begun_ns, now_ns))
 		return false;
 	*ret_asked_ns = f->begun_ns;
 	return true;
@@ -413,14 +415,14 @@ bool listed_has_folder(struct listed *t, const char *folder, int64_t now_ns,
 /* With the lock. */
 static void restart_lookup_count(struct listed_folder *f, int64_t now_ns)
 {
-	if (is_young(f->asked_since_ns, now_ns))
+	if (is_answer_valid(f->asked_since_ns, now_ns))
 		return;
 	f->asked_since_ns = now_ns;
 	f->n_asked = 0;
 }
 
 /* With the lock. */
-static bool want_list(struct listed_folder *f, int64_t now_ns)
+static bool should_list_folder(struct listed_folder *f, int64_t now_ns)
 {
 	restart_lookup_count(f, now_ns);
 	if (f->n_asked < f->wanted_after || f->is_being_listed ||
@@ -434,7 +436,7 @@ static bool want_list(struct listed_folder *f, int64_t now_ns)
 void listed_count(struct listed *t, const char *folder, int64_t now_ns)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
-	struct listed_folder *f = folder_use(t, folder);
+	struct listed_folder *f = find_or_add_folder(t, folder);
 
 	if (f) {
 		restart_lookup_count(f, now_ns);
@@ -445,9 +447,9 @@ void listed_count(struct listed *t, const char *folder, int64_t now_ns)
 bool listed_is_wanted(struct listed *t, const char *folder, int64_t now_ns)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
-	struct listed_folder *f = folder_use(t, folder);
+	struct listed_folder *f = find_or_add_folder(t, folder);
 
-	return f && want_list(f, now_ns);
+	return f && should_list_folder(f, now_ns);
 }
 
 /* ----------------------------------------------------------------------- changes --- */

@@ -220,7 +220,7 @@ static void main_end_early(int signal_number)
 
 /* Pass a signal on to the main thread, which reads signals. Threads that the name resolver started
  * before the mount existed do not block signals. */
-static void main_pass_on(int signal_number)
+static void pass_signal_to_main_thread(int signal_number)
 {
 	const int code = errno;
 
@@ -249,8 +249,8 @@ static int open_mount(const struct ckpt_mount_config *cfg, const char *store,
 	rc = ckpt_mount_open(cfg, store, kept, ret, err);
 	(void)pthread_sigmask(SIG_BLOCK, &ending, NULL);
 	/* Not SIG_IGN, which would drop a pending signal that came while the store was opened. */
-	(void)signal(SIGTERM, main_pass_on);
-	(void)signal(SIGINT, main_pass_on);
+	(void)signal(SIGTERM, pass_signal_to_main_thread);
+	(void)signal(SIGINT, pass_signal_to_main_thread);
 	return rc;
 }
 
@@ -395,8 +395,8 @@ static int run_session(const struct ckpt_mount_config *cfg, char **args,
 
 /* End the process after a mount that was unmounted. Needs neither the store, which may not have
  * answered, nor the mount point. */
-static int end_unmounted(struct fd_keeper *k, const char *why,
-			 struct error *err)
+static int report_lost_and_drop_kept(struct fd_keeper *k, const char *why,
+				     struct error *err)
 {
 	AUTO_CLOSE int journal_fd = -1;
 	unsigned int n_lost = 0;
@@ -438,7 +438,7 @@ static int run_mount(const struct ckpt_mount_config *cfg, char **args,
 	else if (is_successor && rc == -ENOENT)
 		is_gone = err->msg;
 	if (is_gone) {
-		rc = end_unmounted(keeper, is_gone, err);
+		rc = report_lost_and_drop_kept(keeper, is_gone, err);
 		fd_keeper_close(keeper);
 		return rc;
 	}
@@ -467,7 +467,7 @@ static int run_mount(const struct ckpt_mount_config *cfg, char **args,
 }
 
 /* Run this program again without --hold, as the child of a process that keeps its descriptors. */
-static int run_held(int argc, char **argv, struct error *err)
+static int rerun_as_held_child(int argc, char **argv, struct error *err)
 {
 	AUTO_FREE char **args =
 		(char **)calloc((size_t)argc + 1, sizeof(*args));
@@ -504,7 +504,7 @@ int main(int argc, char **argv)
 	/* Set the process name, which is "exe" if the holder started it. */
 	(void)prctl(PR_SET_NAME, program.name);
 	if (action == OPTION_ACTION_RUN)
-		rc = cfg.hold ? run_held(argc, argv, &err)
+		rc = cfg.hold ? rerun_as_held_child(argc, argv, &err)
 			      : run_mount(&cfg, argv + first, &err);
 	if (rc < 0)
 		fprintf(stderr, "bootseer-ckpt: %s\n", err.msg);

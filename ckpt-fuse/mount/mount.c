@@ -94,7 +94,7 @@ static char *local_folder(const char *url)
 }
 
 /* Probe how the store can be written to; a read-only mount does not need to know. */
-static int try_store(struct object_store *s, struct error *err)
+static int probe_store_writes(struct object_store *s, struct error *err)
 {
 	int rc = object_store_probe(s, err);
 
@@ -104,7 +104,7 @@ static int try_store(struct object_store *s, struct error *err)
 	return 0;
 }
 
-static int new_life(char ret[LIFE_LEN + 1], struct error *err)
+static int make_process_id(char ret[LIFE_LEN + 1], struct error *err)
 {
 	uint64_t random;
 
@@ -116,8 +116,8 @@ static int new_life(char ret[LIFE_LEN + 1], struct error *err)
 
 /* Take over from the previous process. First wait until its requests to the store are finished or
  * invalid: a late put of a file that is removed now would bring it back. */
-static int take_over(struct object_store *s, int life_fd, const char *life,
-		     struct error *err)
+static int fence_earlier_process(struct object_store *s, int life_fd,
+				 const char *life, struct error *err)
 {
 	char before[LIFE_LEN + 1] = "";
 	ssize_t n = life_fd < 0 ? 0 : pread(life_fd, before, LIFE_LEN, 0);
@@ -147,7 +147,7 @@ static int open_store(struct ckpt_mount *m, const char *url, int life_fd,
 {
 	struct object_store_config o = OBJECT_STORE_CONFIG_INIT;
 	char life[LIFE_LEN + 1];
-	int rc = new_life(life, err);
+	int rc = make_process_id(life, err);
 
 	if (rc < 0)
 		return rc;
@@ -161,15 +161,15 @@ static int open_store(struct ckpt_mount *m, const char *url, int life_fd,
 		rc = object_store_watch(m->store, mount_store_is_silent, m,
 					err);
 	if (rc == 0 && !m->cfg->read_only)
-		rc = try_store(m->store, err);
+		rc = probe_store_writes(m->store, err);
 	/* Without the right to write, the previous process had no requests that change the
 	 * store. */
 	if (rc == 0 && object_store_caps(m->store).is_probed)
-		rc = take_over(m->store, life_fd, life, err);
+		rc = fence_earlier_process(m->store, life_fd, life, err);
 	return rc;
 }
 
-static void set_bounds(struct ckpt_mount *m)
+static void set_memory_bounds(struct ckpt_mount *m)
 {
 	uint64_t part = object_store_caps(m->store).part_size;
 	uint64_t mine = m->cfg->memory / 2;
@@ -350,7 +350,7 @@ int ckpt_mount_open(const struct ckpt_mount_config *cfg, const char *url,
 		ckpt_mount_free(m);
 		return rc;
 	}
-	set_bounds(m);
+	set_memory_bounds(m);
 	ckpt_phase_init(&m->saves);
 	ckpt_phase_init(&m->loads);
 	recent_names_init(&m->coming, COMING_NS);

@@ -21,7 +21,7 @@
 
 /* -------------------------------------------------------------------- the table --- */
 
-static char *key_of(const struct ckpt_node *parent, const char *name)
+static char *make_node_key(const struct ckpt_node *parent, const char *name)
 {
 	char *key;
 
@@ -240,7 +240,7 @@ static struct ckpt_node *add_named(struct ckpt_node *parent, const char *name,
 				   bool is_folder)
 {
 	struct nodes *t = parent->table;
-	char *key = key_of(parent, name);
+	char *key = make_node_key(parent, name);
 	struct ckpt_node *n = key ? add_node(t, ++t->last_id, is_folder) : NULL;
 
 	if (!n) {
@@ -284,7 +284,7 @@ void node_put(struct ckpt_node *n)
 }
 
 /* With the lock. */
-static struct ckpt_node *use_key(struct nodes *t, const char *key)
+static struct ckpt_node *get_node_by_key(struct nodes *t, const char *key)
 {
 	struct ckpt_node *n = key ? find_key(t, key) : NULL;
 
@@ -295,25 +295,25 @@ static struct ckpt_node *use_key(struct nodes *t, const char *key)
 
 struct ckpt_node *node_find(struct ckpt_node *parent, const char *name)
 {
-	AUTO_FREE char *key = key_of(parent, name);
+	AUTO_FREE char *key = make_node_key(parent, name);
 	AUTO_UNLOCK held = mutex_hold(&parent->table->lock);
 
-	return use_key(parent->table, key);
+	return get_node_by_key(parent->table, key);
 }
 
 struct ckpt_node *node_successor(const struct ckpt_node *n)
 {
 	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
 
-	return use_key(n->table, n->key);
+	return get_node_by_key(n->table, n->key);
 }
 
 struct ckpt_node *node_make(struct ckpt_node *parent, const char *name,
 			    bool is_folder)
 {
-	AUTO_FREE char *key = key_of(parent, name);
+	AUTO_FREE char *key = make_node_key(parent, name);
 	AUTO_UNLOCK held = mutex_hold(&parent->table->lock);
-	struct ckpt_node *n = use_key(parent->table, key);
+	struct ckpt_node *n = get_node_by_key(parent->table, key);
 
 	if (n && n->is_folder != is_folder) {
 		n->n_users--;
@@ -366,7 +366,7 @@ void node_rename(struct ckpt_node *n, struct ckpt_node *parent,
 		 const char *name)
 {
 	struct nodes *t = n->table;
-	char *key = key_of(parent, name);
+	char *key = make_node_key(parent, name);
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
 	struct ckpt_node *before = key ? find_key(t, key) : NULL;
 
@@ -386,7 +386,7 @@ void node_rename(struct ckpt_node *n, struct ckpt_node *parent,
 /* ------------------------------------------------------------------------ state --- */
 
 /* With the lock. */
-static void lose_node(struct ckpt_node *n, int rc, const char *why)
+static void mark_node_lost(struct ckpt_node *n, int rc, const char *why)
 {
 	AUTO_UNLOCK held = mutex_hold(&n->seen);
 
@@ -438,7 +438,7 @@ void node_lose(struct ckpt_node *n, int rc, const char *why)
 {
 	AUTO_UNLOCK held = mutex_hold(&n->table->lock);
 
-	lose_node(n, rc, why);
+	mark_node_lost(n, rc, why);
 }
 
 void node_forget_loss(struct ckpt_node *n)
@@ -681,7 +681,7 @@ static void replay_names(struct nodes *t)
 		else if (set_name(n, parent, key) < 0)
 			continue;
 		if (n->is_staged && n->parent)
-			lose_node(
+			mark_node_lost(
 				n, -EIO,
 				"the mount was restarted before it was stored");
 	}

@@ -19,7 +19,7 @@
 /* For how long the kernel may believe attributes.  Those of a file that is written may be
  * others when it is stored: a plain object has no time of its own.  With neither lock,
  * before they are looked at. */
-static double valid_s(struct ckpt_node *n)
+static double attr_valid_seconds(struct ckpt_node *n)
 {
 	return !n->is_folder && node_is_written(n) ? 0 : VALID_S;
 }
@@ -40,7 +40,7 @@ static void log_failure(struct ckpt_mount *m, struct ckpt_node *n,
 }
 
 /* A program that was refused something may ask a million times: its first line is enough. */
-static bool is_said(fuse_req_t req, const char *what, int code)
+static bool is_refusal_logged(fuse_req_t req, const char *what, int code)
 {
 	uint64_t refusal = (uint64_t)(unsigned)fuse_req_ctx(req)->pid << 32 |
 			   (uint32_t)(uintptr_t)what;
@@ -74,7 +74,7 @@ void ops_reply(fuse_req_t req, struct ckpt_node *n, const char *what, int rc,
 	case EPERM:
 		break;
 	default:
-		if (!is_said(req, what, code))
+		if (!is_refusal_logged(req, what, code))
 			log_failure(mount_of(req), n, what,
 				    err && *err->msg ? err->msg
 						     : strerror(code));
@@ -223,7 +223,7 @@ void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	AUTO_NODE n = node_get(&m->nodes, ino);
 	struct error err = ERROR_INIT;
 	struct stat st;
-	double valid = n ? valid_s(n) : 0;
+	double valid = n ? attr_valid_seconds(n) : 0;
 	int rc = n ? ops_stat(m, n, &st, &err) : -ESTALE;
 
 	rc = ops_of_node(m, n, rc);
@@ -240,7 +240,7 @@ int ops_entry(struct ckpt_mount *m, struct ckpt_node *n,
 {
 	*ret = (struct fuse_entry_param){ .ino = n->id,
 					  .generation = 1,
-					  .attr_timeout = valid_s(n),
+					  .attr_timeout = attr_valid_seconds(n),
 					  .entry_timeout = VALID_S };
 	return ops_stat(m, n, &ret->attr, err);
 }
@@ -338,7 +338,8 @@ static void list_folder(struct ckpt_mount *m, const char *folder)
 }
 
 /* Striped files of a list are looked up one by one: read the manifests of several at once. */
-static void ask_striped(struct ckpt_mount *m, const struct name_look *l)
+static void read_listed_manifests(struct ckpt_mount *m,
+				  const struct name_look *l)
 {
 	struct listed_name e;
 	size_t n;
@@ -358,7 +359,7 @@ static int look_up_name(struct ckpt_mount *m, const struct ckpt_node *known,
 
 	if (is_listed(m, known, l))
 		return 0;
-	ask_striped(m, l);
+	read_listed_manifests(m, l);
 	if (is_listed(m, known, l))
 		return 0;
 	if (listed_is_wanted(m->listed, l->folder, clock_now_ns())) {
@@ -375,7 +376,8 @@ static int look_up_name(struct ckpt_mount *m, const struct ckpt_node *known,
 
 /* The kernel has one size for a node, that of the version its readers have. Detach the node if the
  * file was replaced, so that the new file gets a node of its own. */
-static void leave_readers(struct ckpt_node *n, const struct ckpt_stat *now)
+static void detach_replaced_node(struct ckpt_node *n,
+				 const struct ckpt_stat *now)
 {
 	if (node_size_differs(n, now->size) || node_is_peeked(n))
 		node_detach(n);
@@ -410,7 +412,7 @@ static int find_name(struct ckpt_mount *m, struct ckpt_node *parent,
 		rc = may_be_listed ? look_up_name(m, n, &asked, err)
 				   : ask_store(m, n, &asked, err);
 	if (rc == 0 && n && !asked.is_folder)
-		leave_readers(n, &asked.stat);
+		detach_replaced_node(n, &asked.stat);
 	asked.folder = asked.path = NULL;
 	if (l)
 		*l = asked;
@@ -428,19 +430,21 @@ int ops_find(struct ckpt_mount *m, struct ckpt_node *parent, const char *name,
 
 /* Fill in the answer to a look-up. It was true when the store was asked, so the kernel may cache it
  * for the rest of that second. */
-static void fill_looked(struct ckpt_mount *m, struct ckpt_node *n,
-			const struct name_look *l, struct fuse_entry_param *e)
+static void fill_looked_up_entry(struct ckpt_mount *m, struct ckpt_node *n,
+				 const struct name_look *l,
+				 struct fuse_entry_param *e)
 {
 	int64_t left = l->asked_ns + LISTED_VALID_NS - clock_now_ns();
 	double valid = left > 0 ? (double)left / NS_PER_S : 0;
 	struct ckpt_stat st = l->stat;
 
-	*e = (struct fuse_entry_param){ .ino = n->id,
-					.generation = 1,
-					.attr.st_ino = n->id,
-					.attr_timeout =
-						valid_s(n) > 0 ? valid : 0,
-					.entry_timeout = valid };
+	*e = (struct fuse_entry_param){
+		.ino = n->id,
+		.generation = 1,
+		.attr.st_ino = n->id,
+		.attr_timeout = attr_valid_seconds(n) > 0 ? valid : 0,
+		.entry_timeout = valid
+	};
 	if (n->is_folder) {
 		fill_folder(m, n, &e->attr);
 		return;
@@ -478,7 +482,7 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (rc < 0) {
 		ops_fail(req, "lookup", rc, &err);
 	} else if (looked.asked_ns) {
-		fill_looked(m, n, &looked, &e);
+		fill_looked_up_entry(m, n, &looked, &e);
 		reply_entry(req, n, &e);
 	} else {
 		ops_reply_entry(req, m, n);
@@ -637,7 +641,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 			writers_leave_successor(m, n, is_new);
 	}
 	if (rc == 0)
-		valid = valid_s(n);
+		valid = attr_valid_seconds(n);
 	if (rc == 0)
 		rc = ops_stat(m, n, &st, &err);
 	rc = ops_of_node(m, n, rc);

@@ -226,8 +226,8 @@ static int commit_handle(fuse_req_t req, uint64_t fh, unsigned int n_begun,
 }
 
 /* With --close=buffered, a close only waits until the bytes are staged. False: commit now. */
-static bool stage_close(struct ckpt_mount *m, struct handle *h,
-			unsigned int n_begun, struct error *err, int *ret_rc)
+static bool close_buffered(struct ckpt_mount *m, struct handle *h,
+			   unsigned int n_begun, struct error *err, int *ret_rc)
 {
 	struct ckpt_node *n = h->node;
 
@@ -253,7 +253,8 @@ static bool is_closed_by_other(const struct handle *h, const struct closer *c)
 
 /* Has the process another copy of the descriptor that it closes? Each other handle that it owns has
  * at least one descriptor of its own. */
-static bool has_copy(fuse_req_t req, const struct handle *h, struct closer *c)
+static bool has_other_descriptor(fuse_req_t req, const struct handle *h,
+				 struct closer *c)
 {
 	const unsigned int n =
 		closing_count_open(c, session_device(session_of(req)),
@@ -265,7 +266,7 @@ static bool has_copy(fuse_req_t req, const struct handle *h, struct closer *c)
 }
 
 /* Mark the file as torn if the process was killed, also if it may have been the owner earlier. */
-static void tear_killed(struct handle *h, const struct closer *c)
+static void mark_torn_if_killed(struct handle *h, const struct closer *c)
 {
 	if (!c->is_killed || !h->has_written ||
 	    !(h->is_owned || c->group == h->owner))
@@ -288,7 +289,7 @@ static int store_closed(fuse_req_t req, struct handle *h, unsigned int n_begun,
 	}
 	/* Reset before storing, so that writes during the commit are stored by a later close. */
 	h->has_written = false;
-	if (!stage_close(mount_of(req), h, n_begun, err, &rc))
+	if (!close_buffered(mount_of(req), h, n_begun, err, &rc))
 		rc = commit_handle(req, h->id, n_begun, err);
 	return rc;
 }
@@ -301,7 +302,7 @@ static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 	const unsigned int n_begun = writing_n_begun(h->node->writing);
 	struct closer c = closing_look(fuse_req_ctx(req)->pid);
 	const bool is_childs = h->is_owned && is_closed_by_other(h, &c);
-	const bool is_copy = !is_childs && has_copy(req, h, &c);
+	const bool is_copy = !is_childs && has_other_descriptor(req, h, &c);
 
 	/* The process may have been killed with the file half written, so store nothing; a live
 	 * process sees the error. */
@@ -319,7 +320,7 @@ static int close_writer(fuse_req_t req, struct handle *h, struct error *err)
 	h->is_left = c.is_killed;
 	if (is_copy)
 		return 0;
-	tear_killed(h, &c);
+	mark_torn_if_killed(h, &c);
 	/* Disown before the commit: a child that writes and closes during it must store its own
 	 * bytes. */
 	writers_disown(h);
@@ -376,7 +377,7 @@ static bool commit_late(struct ckpt_mount *m, struct ckpt_node *n)
 
 /* Check now whether the owner was killed: some kernels close the files of an exiting process in
  * another thread. */
-static void tear_left(struct handle *h)
+static void mark_torn_if_left(struct handle *h)
 {
 	struct closer c = { .thread = 0 };
 
@@ -394,7 +395,7 @@ void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct handle *h = handle_get(&m->handles, fi->fh);
 
 	if (h && h->kind == HANDLE_WRITER) {
-		tear_left(h);
+		mark_torn_if_left(h);
 		(void)pthread_mutex_lock(&h->node->lock);
 		writers_release(h->node, h->is_owned);
 		if (!commit_late(m, h->node))

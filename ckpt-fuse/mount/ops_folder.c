@@ -15,7 +15,7 @@
 
 /* Was this request begun by the previous process? It may have made the change before it was killed,
  * so what is found now may be its own work. */
-static bool was_begun(struct ckpt_mount *m)
+static bool was_change_begun(struct ckpt_mount *m)
 {
 	return nodes_was_begun(&m->nodes, session_request_id());
 }
@@ -58,7 +58,7 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 	if (m->cfg->read_only)
 		return -EROFS;
 	rc = ops_find(m, parent, name, &n, err);
-	is_ours = rc == 0 && n->is_folder && was_begun(m);
+	is_ours = rc == 0 && n->is_folder && was_change_begun(m);
 	if (rc == 0 && !is_ours)
 		return -EEXIST;
 	if (rc == 0 || rc == -ENOENT)
@@ -137,7 +137,7 @@ static void remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 	AUTO_NODE p = node_get(&m->nodes, parent);
 	AUTO_NODE n = NULL;
 	struct error err = ERROR_INIT;
-	bool is_again = was_begun(m);
+	bool is_again = was_change_begun(m);
 	int rc;
 
 	for (unsigned int i = 0;; i++) {
@@ -320,7 +320,7 @@ struct ops_below {
 	int rc;
 };
 
-static void add_below(void *arg, struct ckpt_node *n)
+static void add_file_in_use(void *arg, struct ckpt_node *n)
 {
 	struct ops_below *b = arg;
 
@@ -343,10 +343,10 @@ static void below_fini(struct ops_below *b)
 
 /* Find these files. None may still be written, since it would be committed under its old name. A
  * closed one counts as done, even if the kernel has not released it yet. */
-static int find_unused(struct ckpt_mount *m, struct ops_below *b,
-		       struct error *err)
+static int check_folder_unused(struct ckpt_mount *m, struct ops_below *b,
+			       struct error *err)
 {
-	nodes_each(&m->nodes, NULL, add_below, b);
+	nodes_each(&m->nodes, NULL, add_file_in_use, b);
 	if (b->rc < 0)
 		return error_nomem(err);
 	for (size_t i = 0; i < b->n; i++)
@@ -359,7 +359,7 @@ static int find_unused(struct ckpt_mount *m, struct ops_below *b,
 
 /* Give a writing its new path. The rename is done and cannot fail: if memory is short, the file has
  * no name any more, and a later look-up asks the store. Called with the lock held. */
-static void move_written(struct ckpt_mount *m, struct ckpt_node *n)
+static void move_writing(struct ckpt_mount *m, struct ckpt_node *n)
 {
 	AUTO_BUF path = BUF_INIT;
 	int rc = node_path(n, &path);
@@ -372,7 +372,7 @@ static void move_written(struct ckpt_mount *m, struct ckpt_node *n)
 
 /* Give the files below a renamed folder their new paths: a program that opens one before its
  * release shares the writing. */
-static void move_below(struct ckpt_mount *m, const struct ops_below *b)
+static void move_writings_below(struct ckpt_mount *m, const struct ops_below *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
 		struct ckpt_node *n = b->files[i];
@@ -380,19 +380,19 @@ static void move_below(struct ckpt_mount *m, const struct ops_below *b)
 		AUTO_UNLOCK held = mutex_hold(&n->lock);
 
 		if (n->writing)
-			move_written(m, n);
+			move_writing(m, n);
 	}
 }
 
 /* Rename a folder, possibly over an empty one; no other name may change meanwhile. */
-static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
-		       struct ckpt_node *n, struct ckpt_node *over,
-		       struct error *err)
+static int move_unused_folder(struct ckpt_mount *m, const struct ops_move *v,
+			      struct ckpt_node *n, struct ckpt_node *over,
+			      struct error *err)
 {
 	struct ops_below b = { .folder = n };
 	AUTO_BUF from = BUF_INIT;
 	AUTO_BUF to = BUF_INIT;
-	int rc = find_unused(m, &b, err);
+	int rc = check_folder_unused(m, &b, err);
 
 	if (rc == 0)
 		rc = node_path(n, &from);
@@ -411,7 +411,7 @@ static int move_unused(struct ckpt_mount *m, const struct ops_move *v,
 	}
 	if (rc == 0) {
 		node_rename(n, v->to_parent, v->to_name);
-		move_below(m, &b);
+		move_writings_below(m, &b);
 	}
 	below_fini(&b);
 	return rc;
@@ -470,7 +470,7 @@ static struct ckpt_node *find_committed(struct ckpt_mount *m,
 	struct ckpt_node *c = NULL;
 
 	if (n->is_folder)
-		nodes_each(&m->nodes, NULL, add_below, &b);
+		nodes_each(&m->nodes, NULL, add_file_in_use, &b);
 	else if (n->n_committing)
 		c = n;
 	else if (over && over->n_committing)
@@ -543,7 +543,7 @@ static int move_name(struct ckpt_mount *m, struct ops_move *v,
 	struct found_names f = { .n = NULL };
 	int rc;
 
-	v->is_again = was_begun(m);
+	v->is_again = was_change_begun(m);
 	for (unsigned int i = 0;; i++) {
 		if (f.is_alone)
 			(void)pthread_rwlock_wrlock(&m->nodes.paths);
@@ -555,7 +555,8 @@ static int move_name(struct ckpt_mount *m, struct ops_move *v,
 			break;
 	}
 	if (rc == 0 && f.n && f.n->is_folder)
-		rc = f.n == f.over ? 0 : move_unused(m, v, f.n, f.over, err);
+		rc = f.n == f.over ? 0
+				   : move_unused_folder(m, v, f.n, f.over, err);
 	else if (rc == 0 && f.n)
 		rc = move_file(m, v, f.n, f.over != f.n ? f.over : NULL, err);
 	(void)pthread_rwlock_unlock(&m->nodes.paths);

@@ -28,7 +28,7 @@ static bool is_listed(const struct own_files *o, const char *name)
 
 /* Add files that are written for the first time and are not in the store yet. Only the existence of
  * the writing is checked, because its lock may be held for long. */
-static void add_own(void *arg, struct ckpt_node *n)
+static void add_own_file(void *arg, struct ckpt_node *n)
 {
 	struct own_files *o = arg;
 
@@ -50,7 +50,7 @@ static int list_names(struct ckpt_mount *m, struct ckpt_node *n,
 	if (rc < 0)
 		return rc;
 	own.n_stored = l->n;
-	nodes_each(&m->nodes, n, add_own, &own);
+	nodes_each(&m->nodes, n, add_own_file, &own);
 	return own.rc;
 }
 

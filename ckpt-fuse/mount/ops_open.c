@@ -129,7 +129,8 @@ static int check_name(fuse_req_t req, struct ckpt_node *parent,
 
 /* Make a new node. Readers of the former file of this name, which another node has removed, keep
  * the old node. */
-static struct ckpt_node *make_new(struct ckpt_node *parent, const char *name)
+static struct ckpt_node *make_new_node(struct ckpt_node *parent,
+				       const char *name)
 {
 	AUTO_NODE n = node_make(parent, name, false);
 
@@ -158,7 +159,7 @@ static int create_file(fuse_req_t req, struct ckpt_node *parent,
 
 	if (rc < 0)
 		return rc;
-	n = make_new(parent, name);
+	n = make_new_node(parent, name);
 	if (!n)
 		return error_nomem(err);
 	AUTO_UNLOCK held = mutex_hold(&n->lock);

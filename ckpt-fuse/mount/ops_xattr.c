@@ -14,7 +14,7 @@
 
 /* Attributes by which the mount describes a node. -ENODATA: not for this node. */
 
-static int say_state(struct ckpt_node *n, struct buf *out)
+static int print_node_state(struct ckpt_node *n, struct buf *out)
 {
 	struct error why = ERROR_INIT;
 	bool is_dirty = false, is_torn = false;
@@ -44,8 +44,8 @@ static int say_state(struct ckpt_node *n, struct buf *out)
 	return buf_puts(out, is_dirty ? "buffered" : "durable");
 }
 
-static int say_layout(struct ckpt_mount *m, struct ckpt_node *n,
-		      struct buf *out, struct error *err)
+static int print_file_layout(struct ckpt_mount *m, struct ckpt_node *n,
+			     struct buf *out, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_stat st;
@@ -100,9 +100,9 @@ static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 	if (!n)
 		return -ESTALE;
 	if (strcmp(name, OWN_PREFIX "state") == 0)
-		return say_state(n, out);
+		return print_node_state(n, out);
 	if (strcmp(name, OWN_PREFIX "layout") == 0)
-		return say_layout(m, n, out, err);
+		return print_file_layout(m, n, out, err);
 	/* Refuse other prefixes: the kernel often asks for ACLs and capabilities, which do not
 	 * exist here. */
 	if (strncmp(name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)

@@ -75,7 +75,7 @@ static int outlet_open(struct outlets *all, enum outlet_kind kind,
 	return rc;
 }
 
-static void tell_failure(struct outlet *o, int rc, const struct error *why)
+static void log_outlet_state(struct outlet *o, int rc, const struct error *why)
 {
 	if (rc == 0 && o->was_told)
 		log_info("ckpt", "figures are told again at=\"%s\"", o->at);
@@ -102,7 +102,7 @@ static int open_missing(struct outlets *all, struct error *err)
 		rc = outlet_open(all, i, &why);
 		if (rc < 0 && !all->cfg.is_adopted)
 			return error_set(err, -rc, "%s", why.msg);
-		tell_failure(o, rc, &why);
+		log_outlet_state(o, rc, &why);
 		is_missing = is_missing || rc < 0;
 	}
 	return is_missing

@@ -18,7 +18,7 @@ void readahead_init(struct readahead *r, uint64_t unit, uint64_t most)
 				 .share = READAHEAD_SHARE };
 }
 
-static bool is_next(const struct readahead_reader *x, uint64_t off)
+static bool is_next_read(const struct readahead_reader *x, uint64_t off)
 {
 	return x->used && off + SLACK >= x->next && off <= x->next + SLACK;
 }
@@ -33,7 +33,7 @@ static struct readahead_reader *find_reader(struct readahead *r, uint64_t off,
 		struct readahead_reader *x = &r->readers[i];
 
 		*ret_is_new = false;
-		if (is_next(x, off))
+		if (is_next_read(x, off))
 			return x;
 		if (x->used < oldest->used)
 			oldest = x;

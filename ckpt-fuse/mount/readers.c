@@ -13,8 +13,8 @@
 
 /* Open the version that readers of the previous process have, if it still exists. Called with the
  * lock held. */
-static int open_kept(struct ckpt_mount *m, struct ckpt_node *n,
-		     struct error *err)
+static int open_file_kept_by_node(struct ckpt_mount *m, struct ckpt_node *n,
+				  struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_file *f;
@@ -53,7 +53,7 @@ int readers_use_kept(struct ckpt_mount *m, struct ckpt_node *n,
 	if (!n->is_kept || n->has_kept_use)
 		return 0;
 	if (!n->reading)
-		rc = open_kept(m, n, err);
+		rc = open_file_kept_by_node(m, n, err);
 	n->has_kept_use =
 		n->reading &&
 		ckpt_file_bytes_id(reading_file(n->reading)) == n->read_version;
@@ -106,8 +106,9 @@ static int set_reading(struct ckpt_mount *m, struct ckpt_node *n,
 }
 
 /* Count a reader that uses the kernel's page cache. Called with the lock held. */
-static void use_pages(struct ckpt_node *n, struct handle *h, uint64_t id,
-		      const struct ckpt_stat *st, bool is_same)
+static void count_page_cache_reader(struct ckpt_node *n, struct handle *h,
+				    uint64_t id, const struct ckpt_stat *st,
+				    bool is_same)
 {
 	const bool is_first = !atomic_exchange(&n->may_have_pages, true);
 
@@ -127,9 +128,9 @@ static void use_pages(struct ckpt_node *n, struct handle *h, uint64_t id,
  * which for the kernel is another file. A handle that reads directly, while the file is being
  * changed, uses no cached pages and continues with the store's current version. Called with the
  * lock held. */
-static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
-		       const char *path, struct ckpt_file *f, struct handle *h,
-		       struct error *err)
+static int set_handle_version(struct ckpt_mount *m, struct ckpt_node *n,
+			      const char *path, struct ckpt_file *f,
+			      struct handle *h, struct error *err)
 {
 	const struct ckpt_stat st = *ckpt_file_stat(f);
 	const uint64_t id = ckpt_file_bytes_id(f);
@@ -160,14 +161,14 @@ static int use_version(struct ckpt_mount *m, struct ckpt_node *n,
 		h->reading = reading_ref(n->reading);
 	n->n_readers++;
 	if (h->is_cached)
-		use_pages(n, h, id, &st, is_same);
+		count_page_cache_reader(n, h, id, &st, is_same);
 	return 0;
 }
 
 /* The name now belongs to another node. The kernel would look it up after ESTALE, but only once,
  * and that node may have lost the name too by then: open it here. Called with the lock held. */
-static int use_successor(struct ckpt_mount *m, struct ckpt_node *n,
-			 struct handle *h, struct error *err)
+static int open_successor_version(struct ckpt_mount *m, struct ckpt_node *n,
+				  struct handle *h, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	struct ckpt_file *f;
@@ -176,17 +177,18 @@ static int use_successor(struct ckpt_mount *m, struct ckpt_node *n,
 	if (rc == 0)
 		rc = ckpt_open(m->store, path.data, &f, err);
 	if (rc == 0)
-		rc = use_version(m, n, path.data, f, h, err);
+		rc = set_handle_version(m, n, path.data, f, h, err);
 	return rc == -ENOENT || rc == -EISDIR ? -ESTALE : rc;
 }
 
 /* Open a removed file: as its other readers have it. Without readers, the kernel meant the name:
  * fail. Called with the lock held. */
-static int use_removed(struct ckpt_mount *m, struct ckpt_node *n,
-		       struct handle *h, struct error *err)
+static int open_removed_file(struct ckpt_mount *m, struct ckpt_node *n,
+			     struct handle *h, struct error *err)
 {
 	if (!n->reading)
-		return n->writing ? -ESTALE : use_successor(m, n, h, err);
+		return n->writing ? -ESTALE
+				  : open_successor_version(m, n, h, err);
 	h->reading = reading_ref(n->reading);
 	h->is_cached = !n->writing && n->n_cached;
 	h->is_fresh = h->is_cached;
@@ -198,9 +200,9 @@ static int use_removed(struct ckpt_mount *m, struct ckpt_node *n,
 /* Look at the store once and open the version found. `waits`: with the lock held, so that writers
  * wait. Otherwise -EAGAIN: a writer began or ended meanwhile, so that the version may be out of
  * date. */
-static int look_and_use(struct ckpt_mount *m, struct ckpt_node *n,
-			const char *path, bool waits, struct handle *h,
-			struct error *err)
+static int open_current_version(struct ckpt_mount *m, struct ckpt_node *n,
+				const char *path, bool waits, struct handle *h,
+				struct error *err)
 {
 	const unsigned int steps = n->n_steps;
 	struct ckpt_file *f;
@@ -217,7 +219,7 @@ static int look_and_use(struct ckpt_mount *m, struct ckpt_node *n,
 		rc = -EAGAIN;
 	}
 	if (rc == 0)
-		rc = use_version(m, n, path, f, h, err);
+		rc = set_handle_version(m, n, path, f, h, err);
 	if (rc == -ESTALE)
 		node_detach(n);
 	/* A file that was never committed is read through its writer. */
@@ -239,13 +241,14 @@ int readers_open(struct ckpt_mount *m, struct ckpt_node *n, struct handle *h,
 	if (rc == -ENOENT) {
 		AUTO_UNLOCK held = mutex_hold(&n->lock);
 
-		return use_removed(m, n, h, err);
+		return open_removed_file(m, n, h, err);
 	}
 	if (rc < 0)
 		return rc;
 	rc = -EAGAIN;
 	for (unsigned int i = 1; i <= LOOKS_MAX && rc == -EAGAIN; i++)
-		rc = look_and_use(m, n, path.data, i == LOOKS_MAX, h, err);
+		rc = open_current_version(m, n, path.data, i == LOOKS_MAX, h,
+					  err);
 	return rc;
 }
 

@@ -76,7 +76,7 @@ static uint64_t budget_part_of_tables(const struct readings *all,
 	return tables > all->tables_own ? tables - all->tables_own : 0;
 }
 
-static void give_tables(struct readings *all, uint64_t bytes)
+static void give_table_memory(struct readings *all, uint64_t bytes)
 {
 	(void)pthread_mutex_lock(&all->lock);
 	budget_give(all->budget,
@@ -88,7 +88,7 @@ static void give_tables(struct readings *all, uint64_t bytes)
 
 /* Take memory for tables. Tables of all open files may use half of the budget, large ones a
  * quarter, so that a few forged manifests cannot keep other files from being opened. */
-static bool take_tables(struct readings *all, uint64_t bytes)
+static bool take_table_memory(struct readings *all, uint64_t bytes)
 {
 	const uint64_t share = all->budget->most / (bytes > MIB ? 4 : 2);
 	bool is_within, ok;
@@ -120,7 +120,7 @@ static void forget_readers(struct reading *r)
 
 static void reading_give_tables(void *all, const struct ckpt_file *f)
 {
-	give_tables(all, ckpt_file_tables(f));
+	give_table_memory(all, ckpt_file_tables(f));
 }
 
 static int reading_refuse(struct ckpt_file *f, struct error *err)
@@ -141,11 +141,11 @@ int reading_new(struct readings *all, struct ckpt_file *f, struct reading **ret,
 	struct reading *r;
 	int rc;
 
-	if (!take_tables(all, ckpt_file_tables(f)))
+	if (!take_table_memory(all, ckpt_file_tables(f)))
 		return reading_refuse(f, err);
 	r = calloc(1, sizeof(*r));
 	if (!r) {
-		give_tables(all, ckpt_file_tables(f));
+		give_table_memory(all, ckpt_file_tables(f));
 		ckpt_close(f);
 		return error_nomem(err);
 	}
@@ -260,7 +260,7 @@ void reading_unref(struct reading *r)
 }
 
 /* A request of the reading has ended. True: free the reading. Called with the lock held. */
-static bool end_coming(struct reading *r)
+static bool end_reading_request(struct reading *r)
 {
 	r->n_coming--;
 	(void)pthread_cond_broadcast(&r->all->came);
@@ -319,7 +319,7 @@ static uint64_t find_block_end(struct reading *r, uint64_t off, uint64_t wanted)
 	return end;
 }
 
-static void block_run(struct work *work)
+static void run_block_read(struct work *work)
 {
 	struct read_block *b = container_of(work, struct read_block, work);
 	struct reading *r = b->r;
@@ -333,14 +333,14 @@ static void block_run(struct work *work)
 	b->is_ready = true;
 	if (!b->n_users)
 		TAILQ_INSERT_TAIL(&r->all->idle, b, idle);
-	is_free = end_coming(r);
+	is_free = end_reading_request(r);
 	(void)pthread_mutex_unlock(&r->all->lock);
 	if (is_free)
 		reading_free(r);
 }
 
 /* Number of bytes that will be read before the block is needed again. */
-static uint64_t distance_of(const struct read_block *b)
+static uint64_t get_block_distance(const struct read_block *b)
 {
 	const struct reading *r = b->r;
 	uint64_t distance = readahead_distance(&r->ahead, b->off, b->len);
@@ -370,7 +370,7 @@ static struct read_block *find_furthest(struct readings *all)
 
 	TAILQ_FOREACH(b, &all->idle, idle)
 	{
-		uint64_t distance = distance_of(b);
+		uint64_t distance = get_block_distance(b);
 
 		if (furthest && distance <= most)
 			continue;
@@ -389,7 +389,8 @@ static struct read_block *find_victim(struct readings *all, bool is_ahead)
 	struct read_block *b;
 
 	TAILQ_FOREACH(b, &all->idle, idle)
-	if (b->rc < 0 || !b->r->used_ns || (b->n_had && distance_of(b) > 0))
+	if (b->rc < 0 || !b->r->used_ns ||
+	    (b->n_had && get_block_distance(b) > 0))
 		return b;
 	return is_ahead ? NULL : find_furthest(all);
 }
@@ -447,7 +448,7 @@ static struct read_block *block_new(struct reading *r, uint64_t off,
 		free(b);
 		return NULL;
 	}
-	b->work.run = block_run;
+	b->work.run = run_block_read;
 	b->r = r;
 	b->off = off;
 	b->len = (size_t)(end - off);
@@ -541,7 +542,7 @@ static struct zip_order *read_order(struct reading *r)
 	return o;
 }
 
-static void order_run(struct work *work)
+static void run_order_read(struct work *work)
 {
 	struct reading *r = container_of(work, struct reading, order_work);
 	struct zip_order *o = is_left(r) ? NULL : read_order(r);
@@ -549,7 +550,7 @@ static void order_run(struct work *work)
 
 	(void)pthread_mutex_lock(&r->all->lock);
 	r->order = o;
-	is_free = end_coming(r);
+	is_free = end_reading_request(r);
 	(void)pthread_mutex_unlock(&r->all->lock);
 	if (is_free)
 		reading_free(r);
@@ -557,12 +558,12 @@ static void order_run(struct work *work)
 
 /* Ask for the order of a file, if a reader begins at its end, where a zip directory is. Called with
  * the lock held. */
-static void ask_order(struct reading *r, uint64_t off, size_t len)
+static void begin_order_read(struct reading *r, uint64_t off, size_t len)
 {
 	if (off + len == r->size && !r->is_order_asked &&
 	    r->size > ORDER_UNITS_MIN * r->unit && r->had < r->size / 4) {
 		r->is_order_asked = true;
-		r->order_work.run = order_run;
+		r->order_work.run = run_order_read;
 		r->n_coming++;
 		(void)!pool_submit(r->all->pool, &r->order_work);
 	}
@@ -594,7 +595,7 @@ static bool read_in_order(struct reading *r, uint64_t off, size_t len)
 /* The memory that one of the currently read files may use for blocks. The ranks of a job read their
  * files in parallel; if the first ones took all the memory, the others would displace the blocks
  * that those need next. Called with the lock held. */
-static uint64_t share_of(const struct reading *r)
+static uint64_t get_readahead_share(const struct reading *r)
 {
 	const unsigned int n = r->all->n_active;
 
@@ -604,7 +605,8 @@ static uint64_t share_of(const struct reading *r)
 /* With the lock. */
 static void set_window(struct reading *r)
 {
-	const uint64_t share = share_of(r), most = r->all->readahead_most;
+	const uint64_t share = get_readahead_share(r),
+		       most = r->all->readahead_most;
 	const unsigned int n = readahead_count(&r->ahead);
 
 	r->ahead.most = share < most ? share : most;
@@ -631,7 +633,7 @@ static struct read_block *take_block(struct reading *r, uint64_t off,
 	if (!b) {
 		from = find_block_begin(r, off);
 		to = from + CHUNK;
-		if (a->is_sequential && share_of(r) >= r->unit)
+		if (a->is_sequential && get_readahead_share(r) >= r->unit)
 			to = until > from + r->unit ? from + r->unit
 						    : round_up(until, CHUNK);
 		b = block_new(r, from, find_block_end(r, from, to), false);
@@ -670,7 +672,7 @@ static struct read_block *wait_block(struct reading *r, uint64_t off,
 	if (!b)
 		return NULL;
 	if (is_new)
-		block_run(&b->work);
+		run_block_read(&b->work);
 	(void)pthread_mutex_lock(&all->lock);
 	while (!b->is_ready)
 		(void)pthread_cond_wait(&all->came, &all->lock);
@@ -768,7 +770,7 @@ int64_t reading_lend(struct reading *r, uint64_t off, size_t len,
 		if (a.goes_on || r->order)
 			note_active(r);
 		set_window(r);
-		ask_order(r, off, len);
+		begin_order_read(r, off, len);
 		if (!read_in_order(r, off, len))
 			(void)read_ahead(r, &a);
 	}

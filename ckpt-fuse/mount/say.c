@@ -50,7 +50,7 @@ static uint64_t count_since(uint64_t *before, uint64_t now)
 	return n;
 }
 
-static void say_begin(struct ckpt_say *s, const char *stage, int64_t ns)
+static void emit_stage_begin(struct ckpt_say *s, const char *stage, int64_t ns)
 {
 	struct stage_event e;
 
@@ -59,10 +59,11 @@ static void say_begin(struct ckpt_say *s, const char *stage, int64_t ns)
 	(void)stage_emit(s->to, &e);
 }
 
-static void say_end(struct ckpt_say *s, const char *stage,
-		    const struct ckpt_phase_news *news, enum stage_fact fact,
-		    uint64_t bytes, struct object_waits *before,
-		    const struct object_waits *now)
+static void emit_stage_end(struct ckpt_say *s, const char *stage,
+			   const struct ckpt_phase_news *news,
+			   enum stage_fact fact, uint64_t bytes,
+			   struct object_waits *before,
+			   const struct object_waits *now)
 {
 	struct stage_event e;
 
@@ -94,7 +95,7 @@ static void say_group_save(struct ckpt_say *s, const struct save_report *r)
 		const bool is_last = i + 1 == SAVE_PHASES || !r->end_ns[i + 1];
 		struct stage_event e;
 
-		say_begin(s, stages[i], begin_ns);
+		emit_stage_begin(s, stages[i], begin_ns);
 		begin_ns = r->end_ns[i];
 		stage_make(stages[i], STAGE_END, begin_ns, &e);
 		stage_own_by_env(&e);
@@ -124,17 +125,19 @@ void ckpt_say_phases(struct ckpt_say *s, struct ckpt_mount *m, bool is_last)
 		return;
 	waits = ckpt_mount_waits(m);
 	if (load.begin_ns)
-		say_begin(s, "ckpt.load", load.begin_ns);
+		emit_stage_begin(s, "ckpt.load", load.begin_ns);
 	if (load.end_ns)
-		say_end(s, "ckpt.load", &load, STAGE_FACT_ORIGIN_BYTES,
-			count_since(&s->loaded,
-				    atomic_load(&m->readings.bytes_read)),
-			&s->waits.load, &waits.load);
+		emit_stage_end(s, "ckpt.load", &load, STAGE_FACT_ORIGIN_BYTES,
+			       count_since(&s->loaded,
+					   atomic_load(
+						   &m->readings.bytes_read)),
+			       &s->waits.load, &waits.load);
 	if (save.begin_ns)
-		say_begin(s, "ckpt.save", save.begin_ns);
+		emit_stage_begin(s, "ckpt.save", save.begin_ns);
 	if (save.end_ns)
-		say_end(s, "ckpt.save", &save, STAGE_FACT_SAVED_BYTES,
-			count_since(&s->saved,
-				    atomic_load(&m->writings.bytes_written)),
-			&s->waits.save, &waits.save);
+		emit_stage_end(s, "ckpt.save", &save, STAGE_FACT_SAVED_BYTES,
+			       count_since(&s->saved,
+					   atomic_load(
+						   &m->writings.bytes_written)),
+			       &s->waits.save, &waits.save);
 }

@@ -66,7 +66,7 @@ static struct sending_unit *take_unit(struct sending_column *c)
 	return x;
 }
 
-static void sending_run(struct work *work)
+static void run_column_send(struct work *work)
 {
 	struct sending_column *c =
 		container_of(work, struct sending_column, work);
@@ -115,7 +115,7 @@ int sending_begin_segment(struct sending *s, uint32_t columns,
 		return rc;
 	for (unsigned int i = 0; i < SENDING_COLUMNS_MAX; i++) {
 		s->columns[i] =
-			(struct sending_column){ .work.run = sending_run,
+			(struct sending_column){ .work.run = run_column_send,
 						 .s = s };
 		STAILQ_INIT(&s->columns[i].queue);
 	}

@@ -24,7 +24,7 @@ void unit_stage_fini(struct unit_stage *s)
 }
 
 /* Index of unit `u`, or if it is not staged, of the next unit. */
-static size_t index_of(const struct unit_stage *s, uint64_t u)
+static size_t find_unit_index(const struct unit_stage *s, uint64_t u)
 {
 	size_t low = 0, high = s->n;
 
@@ -41,12 +41,12 @@ static size_t index_of(const struct unit_stage *s, uint64_t u)
 
 struct staged_unit *unit_stage_find(struct unit_stage *s, uint64_t u)
 {
-	size_t i = index_of(s, u);
+	size_t i = find_unit_index(s, u);
 
 	return i < s->n && s->units[i].u == u ? &s->units[i] : NULL;
 }
 
-static size_t size_for(const struct unit_stage *s, uint64_t u, size_t need)
+static size_t get_unit_room(const struct unit_stage *s, uint64_t u, size_t need)
 {
 	size_t size = u == 0 ? SIZE_MIN : s->unit;
 
@@ -58,7 +58,7 @@ static size_t size_for(const struct unit_stage *s, uint64_t u, size_t need)
 size_t unit_stage_wants(struct unit_stage *s, uint64_t u, size_t need)
 {
 	const struct staged_unit *x = unit_stage_find(s, u);
-	size_t size = size_for(s, u, need);
+	size_t size = get_unit_room(s, u, need);
 
 	if (!x)
 		return size;
@@ -67,7 +67,7 @@ size_t unit_stage_wants(struct unit_stage *s, uint64_t u, size_t need)
 
 static int add_unit(struct unit_stage *s, uint64_t u)
 {
-	size_t i = index_of(s, u);
+	size_t i = find_unit_index(s, u);
 
 	if (s->n == s->cap) {
 		size_t cap = s->cap ? s->cap * 2 : 4;
@@ -89,7 +89,7 @@ int unit_stage_have(struct unit_stage *s, uint64_t u, size_t need,
 		    struct staged_unit **ret)
 {
 	struct staged_unit *x = unit_stage_find(s, u);
-	size_t size = size_for(s, u, need);
+	size_t size = get_unit_room(s, u, need);
 	char *data;
 
 	if (x && size <= x->size) {

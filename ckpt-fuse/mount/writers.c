@@ -113,7 +113,7 @@ static void drop_writing(struct ckpt_node *n)
 /* Keep the written bytes for peekers only; a new look-up gets the store's version. A file that was
  * never committed, because its writer was killed, must not be committed now. Called with the lock
  * held. */
-static int leave_to_peekers(struct ckpt_node *n, struct error *err)
+static int leave_writing_to_peekers(struct ckpt_node *n, struct error *err)
 {
 	if (!writing_is_dirty(n->writing))
 		return writing_keep(n->writing, err);
@@ -134,7 +134,7 @@ void writers_end(struct ckpt_node *n)
 	/* Keep the node of a lost file, which holds the error. */
 	if (!n->writing || n->n_writers || node_loss(n, NULL) < 0)
 		return;
-	if (leave_to_peekers(n, &err) < 0)
+	if (leave_writing_to_peekers(n, &err) < 0)
 		log_warning("ckpt",
 			    "readers lose their file path=\"%s\" "
 			    "reason=\"%s\"",

@@ -81,7 +81,8 @@ static void note_change(struct writing *w)
 }
 
 /* Number of the bytes that lie within the unit of `off`. */
-static size_t piece_of(const struct writing *w, uint64_t off, size_t len)
+static size_t get_length_within_unit(const struct writing *w, uint64_t off,
+				     size_t len)
 {
 	const size_t left = w->stage.unit - (size_t)(off % w->stage.unit);
 
@@ -94,7 +95,7 @@ static int write_pieces(struct writing *w, uint64_t off, const char *data,
 	int rc = writing_extend(w, off, err);
 
 	while (len && rc == 0) {
-		const size_t n = piece_of(w, off, len);
+		const size_t n = get_length_within_unit(w, off, len);
 
 		rc = writing_extend(w, off + n, err);
 		if (rc == 0)
@@ -134,8 +135,8 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 /* ----------------------------------------------------------------- truncation --- */
 
 /* Get the path's current version, which the next commit replaces. */
-static int look_again(struct writing *w, struct ckpt_version *ret,
-		      struct error *err)
+static int get_replaced_version(struct writing *w, struct ckpt_version *ret,
+				struct error *err)
 {
 	int rc = ckpt_look(w->all->store, w->path, ret, NULL, err);
 
@@ -162,7 +163,7 @@ static int restart_empty(struct writing *w, struct error *err)
 
 	/* After a failure the program was told that another version exists, so it replaces that. */
 	if (w->all->compares && w->path && (!w->version.is_known || w->rc < 0))
-		rc = look_again(w, &w->version, err);
+		rc = get_replaced_version(w, &w->version, err);
 	if (rc < 0)
 		return rc;
 	forget_staged(w);
@@ -338,7 +339,8 @@ static int64_t read_pieces(struct writing *w, uint64_t off, char *dst,
 	int rc = 0;
 
 	while (done < len && rc == 0) {
-		const size_t n = piece_of(w, off + done, len - done);
+		const size_t n =
+			get_length_within_unit(w, off + done, len - done);
 
 		rc = read_piece(w, off + done, dst + done, n, err);
 		done += n;
@@ -352,7 +354,7 @@ static int64_t read_pieces(struct writing *w, uint64_t off, char *dst,
 static bool has_staged(struct writing *w, uint64_t off, size_t len)
 {
 	while (len) {
-		const size_t n = piece_of(w, off, len);
+		const size_t n = get_length_within_unit(w, off, len);
 		const struct staged_unit *x =
 			unit_stage_find(&w->stage, off / w->stage.unit);
 
@@ -394,7 +396,7 @@ static void follow_version(struct writing *w)
 	struct ckpt_version now;
 	bool is_ours;
 
-	if (look_again(w, &now, &ignored) < 0)
+	if (get_replaced_version(w, &now, &ignored) < 0)
 		return;
 	is_ours = *w->version.striped
 			  ? *now.striped && now.bytes_id == w->version.bytes_id

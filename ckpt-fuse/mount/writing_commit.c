@@ -57,7 +57,7 @@ static int make_units_whole(struct writing *w, uint64_t *ret_n,
 }
 
 /* Length of a unit; the last one of a file may be shorter, and is the last of its segment. */
-static size_t length_of(const struct writing *w, uint64_t u)
+static size_t get_unit_length(const struct writing *w, uint64_t u)
 {
 	uint64_t left = w->size - u * w->stage.unit;
 
@@ -70,13 +70,13 @@ static int make_room(struct writing *w, struct error *err)
 	struct staged_unit *x = unit_stage_find(&w->stage, 0);
 	int rc = 0;
 
-	if (x && x->is_dirty && x->size < length_of(w, 0))
-		rc = writing_have_unit(w, 0, length_of(w, 0), &x, err);
+	if (x && x->is_dirty && x->size < get_unit_length(w, 0))
+		rc = writing_have_unit(w, 0, get_unit_length(w, 0), &x, err);
 	return rc;
 }
 
 /* A file with only holes gets one unit of zeros, whose segment identifies the version. */
-static int have_any_unit(struct writing *w, struct error *err)
+static int stage_zeros_if_only_holes(struct writing *w, struct error *err)
 {
 	const uint64_t last = (w->size - 1) / w->stage.unit;
 	int rc = 0;
@@ -94,7 +94,7 @@ static int have_any_unit(struct writing *w, struct error *err)
 static int send_staged(struct writing *w, struct error *err)
 {
 	uint64_t n;
-	int rc = have_any_unit(w, err);
+	int rc = stage_zeros_if_only_holes(w, err);
 
 	if (rc == 0)
 		rc = make_room(w, err);
@@ -104,7 +104,7 @@ static int send_staged(struct writing *w, struct error *err)
 		rc = writing_begin_segment(w, n, err);
 	for (size_t i = 0; i < w->stage.n && rc == 0; i++) {
 		struct staged_unit *x = &w->stage.units[i];
-		size_t len = length_of(w, x->u);
+		size_t len = get_unit_length(w, x->u);
 
 		if (!x->is_dirty)
 			continue;

@@ -73,7 +73,8 @@ void writing_give_slots(struct writing *w)
 }
 
 /* Wait for memory, without blocking a thread of the mount that the files holding it may need. */
-static bool wait_for(struct budget *b, uint64_t bytes, int64_t deadline_ns)
+static bool wait_for_budget(struct budget *b, uint64_t bytes,
+			    int64_t deadline_ns)
 {
 	bool is_had = budget_take(b, bytes);
 
@@ -101,7 +102,7 @@ static int take_slots(struct writing *w, uint32_t most, int64_t deadline_ns,
 			break;
 	if (share <= 1) {
 		share = 1;
-		if (!wait_for(&all->slots, 1, deadline_ns))
+		if (!wait_for_budget(&all->slots, 1, deadline_ns))
 			return error_set(err, ENOBUFS, NO_MEMORY,
 					 " of the store");
 	}
@@ -183,7 +184,8 @@ static int send_unit(struct writing *w, struct staged_unit *x,
 /* --------------------------------------------------------------------- memory --- */
 
 /* Can the unit be dropped (it is unchanged) or sent (it is complete and has full length)? */
-static bool can_leave(const struct writing *w, const struct staged_unit *x)
+static bool can_unit_leave_memory(const struct writing *w,
+				  const struct staged_unit *x)
 {
 	return !x->is_dirty || (x->is_whole && x->size == w->stage.unit &&
 				(x->u + 1) * w->stage.unit <= w->size);
@@ -221,7 +223,8 @@ static struct staged_unit *find_oldest(struct writing *w, uint64_t keep,
 	for (size_t i = 0; i < w->stage.n; i++) {
 		struct staged_unit *x = &w->stage.units[i];
 
-		if (x->u == keep || !can_leave(w, x) || !is_kind(w, x, kind))
+		if (x->u == keep || !can_unit_leave_memory(w, x) ||
+		    !is_kind(w, x, kind))
 			continue;
 		if (!best || x->used < best->used)
 			best = x;
@@ -229,8 +232,8 @@ static struct staged_unit *find_oldest(struct writing *w, uint64_t keep,
 	return best;
 }
 
-static int leave_unit(struct writing *w, struct staged_unit *x,
-		      struct error *err)
+static int send_or_drop_unit(struct writing *w, struct staged_unit *x,
+			     struct error *err)
 {
 	if (x->is_dirty)
 		return send_unit(w, x, err);
@@ -240,8 +243,8 @@ static int leave_unit(struct writing *w, struct staged_unit *x,
 
 /* Complete the oldest partly written unit with its stored bytes, in the memory that it has, so that
  * it can be sent. False: there is none. */
-static bool fill_oldest(struct writing *w, uint64_t keep, int *ret_rc,
-			struct error *err)
+static bool fill_oldest_partial_unit(struct writing *w, uint64_t keep,
+				     int *ret_rc, struct error *err)
 {
 	struct staged_unit *best = NULL;
 
@@ -270,12 +273,13 @@ int writing_send_full(struct writing *w, struct error *err)
 	while (rc == 0 && w->stage.n * w->stage.unit > tail &&
 	       count_full(w) * w->stage.unit > tail - w->stage.unit &&
 	       (x = find_oldest(w, WRITING_NO_UNIT, UNIT_FULL)))
-		rc = leave_unit(w, x, err);
+		rc = send_or_drop_unit(w, x, err);
 	while (rc == 0 && w->stage.n * w->stage.unit > most) {
 		x = find_oldest(w, WRITING_NO_UNIT, UNIT_ANY);
 		if (x)
-			rc = leave_unit(w, x, err);
-		else if (!fill_oldest(w, WRITING_NO_UNIT, &rc, err))
+			rc = send_or_drop_unit(w, x, err);
+		else if (!fill_oldest_partial_unit(w, WRITING_NO_UNIT, &rc,
+						   err))
 			break;
 	}
 	return rc;
@@ -283,23 +287,23 @@ int writing_send_full(struct writing *w, struct error *err)
 
 /* A unit leaves, if that waits for no columns.  When the rest of a unit cannot be read, it stays:
  * nothing is lost. */
-static void relieve_file(struct writing *w)
+static void free_one_unit(struct writing *w)
 {
 	struct error err = ERROR_INIT;
 	struct staged_unit *x = find_oldest(w, WRITING_NO_UNIT, UNIT_ANY);
 	int rc;
 
-	if (!x && fill_oldest(w, WRITING_NO_UNIT, &rc, &err))
+	if (!x && fill_oldest_partial_unit(w, WRITING_NO_UNIT, &rc, &err))
 		x = find_oldest(w, WRITING_NO_UNIT, UNIT_ANY);
 	if (x && x->is_dirty && begin_segment(w, 0, 0, &err) < 0)
 		x = find_oldest(w, WRITING_NO_UNIT, UNIT_CLEAN);
 	if (x)
-		(void)writing_lose(w, leave_unit(w, x, &err), &err);
+		(void)writing_lose(w, send_or_drop_unit(w, x, &err), &err);
 }
 
 /* Send units of other files that need not be read before and wait for no columns.  Returns the file
  * that has most staged all the same, held; NULL: none has more than a unit. */
-static struct writing *relieve_others(struct writing *me)
+static struct writing *free_units_of_others(struct writing *me)
 {
 	struct writings *all = me->all;
 	struct writing *w, *largest = NULL;
@@ -317,7 +321,8 @@ static struct writing *relieve_others(struct writing *me)
 		while (rc == 0 && w->is_dirty && w->sending.writer &&
 		       ckpt_writer_in_segment(w->sending.writer) &&
 		       (x = find_oldest(w, WRITING_NO_UNIT, UNIT_ANY)))
-			rc = writing_lose(w, leave_unit(w, x, &err), &err);
+			rc = writing_lose(w, send_or_drop_unit(w, x, &err),
+					  &err);
 		if (w->path && w->rc == 0 &&
 		    w->stage.n > (largest ? largest->stage.n : 1)) {
 			other = largest;
@@ -344,19 +349,19 @@ static int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,
 		struct writing *other;
 
 		if (x) {
-			rc = leave_unit(w, x, err);
+			rc = send_or_drop_unit(w, x, err);
 			continue;
 		}
-		if (fill_oldest(w, keep, &rc, err) ||
+		if (fill_oldest_partial_unit(w, keep, &rc, err) ||
 		    readings_shrink(all->readings))
 			continue;
-		other = relieve_others(w);
+		other = free_units_of_others(w);
 		if (other) {
-			relieve_file(other);
+			free_one_unit(other);
 			writing_unlock(other);
 		}
-		if (wait_for(all->budget, bytes,
-			     until < deadline ? until : deadline))
+		if (wait_for_budget(all->budget, bytes,
+				    until < deadline ? until : deadline))
 			break;
 		if (clock_now_ns() >= deadline)
 			return error_set(err, ENOBUFS, NO_MEMORY, "");
@@ -436,7 +441,7 @@ int writing_stage_bytes(struct writing *w, uint64_t off, const char *data,
 
 /* Clear bytes behind the end in the last unit, left from a truncation or from when the file was
  * longer. */
-static int clear_behind(struct writing *w, struct error *err)
+static int clear_bytes_behind_end(struct writing *w, struct error *err)
 {
 	const uint64_t u = w->size / w->stage.unit;
 	const size_t at = (size_t)(w->size % w->stage.unit);
@@ -477,7 +482,7 @@ int writing_extend(struct writing *w, uint64_t size, struct error *err)
 				 (uint64_t)CKPT_SIZE_MAX / (1024 * GIB));
 	if (size <= w->size || w->size % w->stage.unit == 0)
 		return 0;
-	return clear_behind(w, err);
+	return clear_bytes_behind_end(w, err);
 }
 
 /* ------------------------------------------------ what it is opened with --- */
@@ -520,7 +525,8 @@ static int stage_whole(struct writing *w, struct ckpt_file *f,
 }
 
 /* A striped file goes on in the units that it has, so that a change stages those alone. */
-static int use_file(struct writing *w, struct ckpt_file *f, struct error *err)
+static int stage_existing_file(struct writing *w, struct ckpt_file *f,
+			       struct error *err)
 {
 	const struct ckpt_stat *st = ckpt_file_stat(f);
 	const uint64_t unit = ckpt_file_unit(f);
@@ -533,7 +539,8 @@ static int use_file(struct writing *w, struct ckpt_file *f, struct error *err)
 }
 
 /* Is it the version that is being changed? Its attributes may differ. */
-static bool is_own(const struct writing *w, const struct ckpt_file *f)
+static bool is_version_being_changed(const struct writing *w,
+				     const struct ckpt_file *f)
 {
 	return ckpt_file_bytes_id(f) ==
 	       (w->version.is_known ? w->version.bytes_id : w->bytes_id);
@@ -552,11 +559,12 @@ int writing_have_map(struct writing *w, struct error *err)
 	rc = ckpt_open(w->all->store, w->path, &f, err);
 	if (rc < 0)
 		return rc;
-	rc = is_own(w, f) ? use_file(w, f, err)
-			  : error_set(err, ESTALE,
-				      "'%.200s' was replaced while it was "
-				      "written",
-				      w->path);
+	rc = is_version_being_changed(w, f)
+		     ? stage_existing_file(w, f, err)
+		     : error_set(err, ESTALE,
+				 "'%.200s' was replaced while it was "
+				 "written",
+				 w->path);
 	ckpt_close(f);
 	return rc;
 }
@@ -589,7 +597,7 @@ static int load_file(struct writing *w, struct ckpt_file *f, struct error *err)
 	    buf_append(&w->xattrs, xattrs->data, xattrs->len) < 0)
 		rc = error_nomem(err);
 	if (rc == 0)
-		rc = use_file(w, f, err);
+		rc = stage_existing_file(w, f, err);
 	if (rc < 0)
 		return rc;
 	w->size = st->size;

@@ -44,7 +44,8 @@ struct zip_order {
 
 /* ------------------------------------------------------------------- directory --- */
 
-static bool has_sign(const unsigned char *p, unsigned char a, unsigned char b)
+static bool has_zip_signature(const unsigned char *p, unsigned char a,
+			      unsigned char b)
 {
 	return p[0] == 'P' && p[1] == 'K' && p[2] == a && p[3] == b;
 }
@@ -58,12 +59,13 @@ int zip_find_directory(const void *tail, size_t n, uint64_t size,
 	if (n < ZIP_TAIL_MIN || n > size)
 		return -ENOENT;
 	end = (const unsigned char *)tail + n - END_SIZE;
-	if (!has_sign(end, 5, 6))
+	if (!has_zip_signature(end, 5, 6))
 		return -ENOENT;
 	ret->len = get_le32(end + 12);
 	ret->off = get_le32(end + 16);
 	end64 = end - LOCATOR_SIZE - END64_SIZE;
-	if (has_sign(end - LOCATOR_SIZE, 6, 7) && has_sign(end64, 6, 6)) {
+	if (has_zip_signature(end - LOCATOR_SIZE, 6, 7) &&
+	    has_zip_signature(end64, 6, 6)) {
 		ret->len = get_le64(end64 + 40);
 		ret->off = get_le64(end64 + 48);
 	}
@@ -122,7 +124,7 @@ static size_t parse_entry(const unsigned char *p, size_t n, uint64_t size,
 	size_t name, extra, all;
 	uint32_t len;
 
-	if (n < ENTRY_SIZE || !has_sign(p, 1, 2))
+	if (n < ENTRY_SIZE || !has_zip_signature(p, 1, 2))
 		return 0;
 	name = get_le16(p + 28);
 	extra = get_le16(p + 30);
@@ -228,7 +230,8 @@ static bool has_byte(const struct zip_tensor *t, uint64_t off)
 }
 
 /* Index in by_off of the first tensor that begins after the byte. */
-static uint32_t first_behind(const struct zip_order *o, uint64_t off)
+static uint32_t find_first_tensor_behind(const struct zip_order *o,
+					 uint64_t off)
 {
 	uint32_t from = 0, to = o->n;
 
@@ -250,7 +253,7 @@ static bool reaches_into(const struct zip_tensor *t, uint64_t off, uint64_t len)
 
 static uint32_t find_byte(const struct zip_order *o, uint64_t off)
 {
-	const uint32_t from = first_behind(o, off);
+	const uint32_t from = find_first_tensor_behind(o, off);
 
 	return from && has_byte(&o->t[o->by_off[from - 1]], off)
 		       ? o->by_off[from - 1]
@@ -358,7 +361,9 @@ static bool find_wanted(const struct zip_order *o, uint64_t off, uint64_t len,
 {
 	uint64_t least = UINT64_MAX;
 
-	for (uint32_t k = first_behind(o, off) ? first_behind(o, off) - 1 : 0;
+	for (uint32_t k = find_first_tensor_behind(o, off)
+				  ? find_first_tensor_behind(o, off) - 1
+				  : 0;
 	     k < o->n && o->t[o->by_off[k]].off < off + len; k++) {
 		const struct zip_tensor *t = &o->t[o->by_off[k]];
 		uint64_t at = t->start + (off > t->off ? off - t->off : 0);
