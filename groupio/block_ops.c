@@ -59,7 +59,7 @@ static int fetch_bytes(struct kept_block *k, bool is_asked,
 
 /* End a fetch that failed with `rc`, but first try the members that have offered the block
  * since the search began. Returns the final result. */
-static int take_offers(struct kept_block *k, int rc, struct error *err)
+static int fetch_from_offers(struct kept_block *k, int rc, struct error *err)
 {
 	struct blocks *b = k->all;
 	struct block_member from;
@@ -87,7 +87,7 @@ void blocks_fetch(struct kept_block *k, bool is_asked)
 	if (rc == 0 && !is_asked && from == FROM_STORE)
 		b->stats.store_total++;
 	(void)pthread_mutex_unlock(&b->lock);
-	if (rc < 0 && take_offers(k, rc, &err) == 0)
+	if (rc < 0 && fetch_from_offers(k, rc, &err) == 0)
 		block_store_write(k);
 	else if (rc == 0)
 		block_end(k, 0, NULL);
@@ -144,7 +144,7 @@ struct block_settle {
 };
 
 /* Offer the block to its owner, which fetches it and writes it to the store. */
-static void pass_on(struct kept_block *k)
+static void offer_to_owner(struct kept_block *k)
 {
 	struct blocks *b = k->all;
 	struct error err = ERROR_INIT;
@@ -192,7 +192,7 @@ static void settle_block(struct kept_block *k)
 			    k->name, err.msg);
 		block_end(k, rc, &err);
 	} else if (!atomic_load(&b->is_ending)) {
-		pass_on(k);
+		offer_to_owner(k);
 	}
 	(void)pthread_mutex_lock(&b->lock);
 	b->n_tasks--;
@@ -325,7 +325,7 @@ void blocks_pull(struct blocks *b, const char *name,
 	 * not wait for it here: the wait may be for this very thread. */
 	is_noted = block_note_offer(k, from);
 	(void)error_set(&err, ENOENT, "no node has it");
-	if (is_new && is_noted && take_offers(k, -ENOENT, &err) == 0)
+	if (is_new && is_noted && fetch_from_offers(k, -ENOENT, &err) == 0)
 		block_store_write(k);
 	else if (is_new && !is_noted)
 		block_end(k, -ENOMEM, &err);

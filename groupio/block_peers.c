@@ -30,7 +30,7 @@ static void answer_status(struct httpd_request *r, int status)
 	httpd_answer(r, &reply);
 }
 
-static void block_sent(void *arg)
+static void on_block_sent(void *arg)
 {
 	struct kept_block *k = arg;
 	struct blocks *b = k->all;
@@ -66,14 +66,14 @@ static void send_block(struct httpd_request *r, struct kept_block *k)
 	reply.type = "application/octet-stream";
 	reply.shared = data;
 	reply.shared_len = k->len;
-	reply.release = block_sent;
+	reply.release = on_block_sent;
 	reply.release_arg = k;
 	httpd_answer(r, &reply);
 }
 
 enum block_answer { BLOCK_WAITS, BLOCK_IS_HERE, BLOCK_IS_NOT, BLOCK_FAILED };
 
-static enum block_answer look_at(struct kept_block *k)
+static enum block_answer get_block_answer(struct kept_block *k)
 {
 	struct blocks *b = k->all;
 	enum block_answer a = BLOCK_WAITS;
@@ -93,7 +93,7 @@ static enum block_answer look_at(struct kept_block *k)
 static bool answer_block(struct httpd_request *r, struct kept_block *k,
 			 bool is_late)
 {
-	const enum block_answer a = look_at(k);
+	const enum block_answer a = get_block_answer(k);
 
 	if (a == BLOCK_WAITS && !is_late)
 		return false;
@@ -192,7 +192,7 @@ struct block_task {
 	int rc;
 };
 
-static void has_answer(struct loop_call *c)
+static void on_block_known(struct loop_call *c)
 {
 	struct block_task *t = container_of(c, struct block_task, call);
 
@@ -213,14 +213,14 @@ static size_t count_pending(struct blocks *b, int by)
 	return n;
 }
 
-static void task_run(struct work *w)
+static void run_block_task(struct work *w)
 {
 	struct block_task *t = container_of(w, struct block_task, work);
 	struct blocks *b = t->all;
 
 	if (t->request) {
 		t->rc = block_store_has(b, t->name, NULL);
-		t->call.fn = has_answer;
+		t->call.fn = on_block_known;
 		loop_post(b->loop, &t->call);
 		return;
 	}
@@ -242,7 +242,7 @@ static bool begin_task(struct blocks *b, const struct block_task *what)
 		return false;
 	*t = *what;
 	t->all = b;
-	t->work.run = task_run;
+	t->work.run = run_block_task;
 	if (pool_submit(b->pool, &t->work) == 0)
 		return true;
 	free(t);
@@ -252,8 +252,8 @@ static bool begin_task(struct blocks *b, const struct block_task *what)
 /* ----------------------------------------------------------------------- requests --- */
 
 /* Handle a request for a block of which this node should be the owner. */
-static void want_block(struct blocks *b, struct httpd_request *r,
-		       const char *name)
+static void handle_block_request(struct blocks *b, struct httpd_request *r,
+				 const char *name)
 {
 	struct block_task t = { .rc = 0 };
 	struct error busy = ERROR_INIT;
@@ -277,8 +277,8 @@ static void want_block(struct blocks *b, struct httpd_request *r,
 	wait_for_block(b, r, t.block);
 }
 
-static void want_from_memory(struct blocks *b, struct httpd_request *r,
-			     const char *name)
+static void handle_memory_request(struct blocks *b, struct httpd_request *r,
+				  const char *name)
 {
 	/* Blocks that are being fetched do not count: their bytes may come from the node
 	 * that sent this request. */
@@ -290,8 +290,8 @@ static void want_from_memory(struct blocks *b, struct httpd_request *r,
 		answer_status(r, HTTPD_NOT_FOUND);
 }
 
-static void want_head(struct blocks *b, struct httpd_request *r,
-		      const char *name)
+static void handle_head_request(struct blocks *b, struct httpd_request *r,
+				const char *name)
 {
 	struct block_task t = { .request = r };
 
@@ -302,8 +302,8 @@ static void want_head(struct blocks *b, struct httpd_request *r,
 		answer_status(r, HTTPD_UNAVAILABLE);
 }
 
-static void take_offer(struct blocks *b, struct httpd_request *r,
-		       const char *name)
+static void handle_block_offer(struct blocks *b, struct httpd_request *r,
+			       const char *name)
 {
 	struct block_task t = { .rc = 0 };
 	bool ok;
@@ -336,13 +336,13 @@ void blocks_answer(struct blocks *b, struct httpd_request *r)
 	if (atomic_load(&b->is_ending))
 		answer_status(r, HTTPD_UNAVAILABLE);
 	else if (!*what)
-		want_block(b, r, name);
+		handle_block_request(b, r, name);
 	else if (strcmp(what, "/memory") == 0)
-		want_from_memory(b, r, name);
+		handle_memory_request(b, r, name);
 	else if (strcmp(what, "/head") == 0)
-		want_head(b, r, name);
+		handle_head_request(b, r, name);
 	else if (strcmp(what, "/offer") == 0)
-		take_offer(b, r, name);
+		handle_block_offer(b, r, name);
 	else
 		answer_status(r, HTTPD_BAD_REQUEST);
 }
@@ -424,8 +424,9 @@ static int status_error(const struct http_response *r, struct error *err)
 }
 
 /* Request the block once; 1: the member has it not yet, so request it again. */
-static int fetch_once(struct kept_block *k, const struct block_member *m,
-		      const char *what, int64_t until_ns, struct error *err)
+static int try_fetch_block(struct kept_block *k, const struct block_member *m,
+			   const char *what, int64_t until_ns,
+			   struct error *err)
 {
 	struct member_sink s = { .base = { .put = sink_put },
 				 .block = k,
@@ -456,7 +457,7 @@ int block_peer_fetch(struct kept_block *k, const struct block_member *m,
 	int rc;
 
 	do {
-		rc = fetch_once(k, m, what, until_ns, err);
+		rc = try_fetch_block(k, m, what, until_ns, err);
 		is_again = rc == 1 || (rc == -EIO && !was_cut);
 		was_cut = was_cut || rc == -EIO;
 	} while (is_again && clock_now_ns() < until_ns &&

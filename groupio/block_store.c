@@ -107,8 +107,8 @@ struct stored_blocks {
 
 /* Note a stored block if this node owns it, whoever wrote it: each node trims the blocks it
  * owns. */
-static int note_stored(void *arg, const struct object_entry *e,
-		       struct error *err)
+static int note_stored_object(void *arg, const struct object_entry *e,
+			      struct error *err)
 {
 	struct stored_blocks *l = arg;
 	const char *slash = strrchr(e->name, '/');
@@ -194,8 +194,8 @@ static void trim_once(struct blocks *b, uint64_t share)
 	struct stored_blocks l = { .all = b };
 	struct error err = ERROR_INIT;
 
-	if (object_list(b->cfg.store, BLOCKS_FOLDER, true, note_stored, &l,
-			&err) < 0)
+	if (object_list(b->cfg.store, BLOCKS_FOLDER, true, note_stored_object,
+			&l, &err) < 0)
 		log_warning("blocks", "the store is not trimmed reason=\"%s\"",
 			    err.msg);
 	else

@@ -201,7 +201,8 @@ void block_unref(struct kept_block *k)
 	(void)pthread_mutex_unlock(&b->lock);
 }
 
-static void end_block(struct kept_block *k, int rc, const struct error *why)
+static void set_block_result(struct kept_block *k, int rc,
+			     const struct error *why)
 {
 	k->state = rc < 0 ? BLOCK_NONE : BLOCK_HERE;
 	if (rc < 0) {
@@ -214,7 +215,7 @@ static void end_block(struct kept_block *k, int rc, const struct error *why)
 void block_end(struct kept_block *k, int rc, const struct error *why)
 {
 	(void)pthread_mutex_lock(&k->all->lock);
-	end_block(k, rc, why);
+	set_block_result(k, rc, why);
 	(void)pthread_mutex_unlock(&k->all->lock);
 	blocks_kick(k->all);
 }
@@ -249,7 +250,7 @@ bool block_end_unless_offered(struct kept_block *k, int rc,
 	if (offer)
 		*ret = *offer;
 	else
-		end_block(k, rc, why);
+		set_block_result(k, rc, why);
 	(void)pthread_mutex_unlock(&k->all->lock);
 	blocks_kick(k->all);
 	if (!offer)

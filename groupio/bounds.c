@@ -77,7 +77,7 @@ void bounds_fetched(struct group *g, int64_t took_ns)
 	g->slow_ns = took_ns > before_ns ? took_ns : before_ns;
 }
 
-static int64_t slow_now(const struct group *g, int64_t now_ns)
+static int64_t get_slowest_fetch_ns(const struct group *g, int64_t now_ns)
 {
 	const struct group_unit *u, *next;
 	int64_t ns = g->slow_ns;
@@ -125,7 +125,7 @@ static bool is_late(const struct group_unit *u, int64_t now_ns, int64_t most_ns)
 }
 
 /* Note the time when the member has taken another GAIN_MIN bytes. On the loop. */
-static void note_taken(struct group_peer *p, int64_t now_ns)
+static void note_member_progress(struct group_peer *p, int64_t now_ns)
 {
 	struct net_link_stats s;
 
@@ -149,7 +149,7 @@ static bool is_stuck(const struct group *g, const struct group_peer *p,
 
 void bounds_look(struct group *g, int64_t now_ns)
 {
-	const int64_t slow_ns = slow_now(g, now_ns);
+	const int64_t slow_ns = get_slowest_fetch_ns(g, now_ns);
 	const int64_t most_ns =
 		UNIT_WAITS *
 		(slow_ns > g->cfg.wait_ns ? slow_ns : g->cfg.wait_ns);
@@ -161,14 +161,15 @@ void bounds_look(struct group *g, int64_t now_ns)
 		u->peer->fault = GROUP_LATE;
 	LIST_FOREACH(p, &g->peers, of_group)
 	{
-		note_taken(p, now_ns);
+		note_member_progress(p, now_ns);
 		if (is_stuck(g, p, now_ns))
 			p->fault = GROUP_STUCK;
 	}
 }
 
 /* The entry of this name, else the entry that expires first. */
-static struct group_shunned *shunned_place(struct group *g, const char *name)
+static struct group_shunned *find_shunned_slot(struct group *g,
+					       const char *name)
 {
 	struct group_shunned *first = g->shunned;
 
@@ -183,7 +184,7 @@ static struct group_shunned *shunned_place(struct group *g, const char *name)
 
 void bounds_shun(struct group *g, const struct group_peer *p)
 {
-	struct group_shunned *s = shunned_place(g, p->name);
+	struct group_shunned *s = find_shunned_slot(g, p->name);
 
 	(void)snprintf(s->name, sizeof(s->name), "%s", p->name);
 	s->until_ns = clock_now_ns() + SHUN_WAITS * g->cfg.wait_ns;
@@ -191,7 +192,7 @@ void bounds_shun(struct group *g, const struct group_peer *p)
 
 int64_t bounds_shunned_ns(struct group *g, const char *name)
 {
-	const struct group_shunned *s = shunned_place(g, name);
+	const struct group_shunned *s = find_shunned_slot(g, name);
 
 	return strcmp(s->name, name) == 0 ? s->until_ns : 0;
 }

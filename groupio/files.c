@@ -109,7 +109,7 @@ void file_offer_to(struct group_file *f, struct group_peer *p)
 }
 
 /* Offer the file to all members. On the loop. */
-static void group_offer(struct loop_call *c)
+static void run_file_offer(struct loop_call *c)
 {
 	struct group_file *f = container_of(c, struct group_file, offer);
 	struct group *g = f->group;
@@ -142,7 +142,7 @@ static bool file_attach(struct group_file *f, struct group_origin *o)
 			(wait_ns < GROUP_SETTLE_NS ? wait_ns : GROUP_SETTLE_NS);
 	if (!f->is_posted) {
 		f->is_posted = true;
-		f->offer.fn = group_offer;
+		f->offer.fn = run_file_offer;
 		loop_post(f->group->loop, &f->offer);
 	}
 	return true;
@@ -222,7 +222,7 @@ int peer_file_add(struct group_peer *p, struct group_file *f)
 
 /* Place of a name among the file's members. They are sorted by name, so that all members
  * have the same order. */
-static size_t member_place(const struct group_file *f, const char *name)
+static size_t find_member_index(const struct group_file *f, const char *name)
 {
 	size_t i = 0;
 
@@ -248,12 +248,12 @@ int file_join(struct group_file *f, struct peer_file *pf)
 	pf->has = calloc((size_t)(f->n_units / 8 + 1), 1);
 	if (!pf->has)
 		return -ENOMEM;
-	at = member_place(f, pf->peer->name);
+	at = find_member_index(f, pf->peer->name);
 	memmove((void *)(f->members + at + 1), (const void *)(f->members + at),
 		(f->n_members - at) * sizeof(*f->members));
 	f->members[at] = pf;
 	f->n_members++;
-	f->self_at = member_place(f, f->group->name);
+	f->self_at = find_member_index(f, f->group->name);
 	pf->state = PEER_FILE_OPEN;
 	f->joined_ns = clock_now_ns();
 	return 0;
@@ -268,7 +268,7 @@ void peer_file_remove(struct peer_file *pf)
 		if (f->members[i] != pf)
 			f->members[n++] = f->members[i];
 	f->n_members = n;
-	f->self_at = member_place(f, f->group->name);
+	f->self_at = find_member_index(f, f->group->name);
 	LIST_REMOVE(pf, of_peer);
 	free(pf->has);
 	free(pf);
@@ -423,7 +423,7 @@ void files_offer_to(struct group *g, struct group_peer *p)
 }
 
 /* Drop the file's origin. Called with the lock, which is released meanwhile. */
-static void file_let_go(struct group_file *f)
+static void drop_file_origin(struct group_file *f)
 {
 	struct group_origin *o = f->origin;
 
@@ -434,7 +434,7 @@ static void file_let_go(struct group_file *f)
 
 /* Close the file on all links, after it was closed here. Called with the lock, which is
  * released meanwhile. */
-static void file_withdraw(struct group_file *f)
+static void withdraw_file_from_members(struct group_file *f)
 {
 	struct group *g = f->group;
 	const struct digest id = f->id;
@@ -442,7 +442,7 @@ static void file_withdraw(struct group_file *f)
 
 	f->n_known++; /* keeps the file until this function is done */
 	if (f->origin)
-		file_let_go(f);
+		drop_file_origin(f);
 	f->is_let_go = false;
 	LIST_FOREACH(p, &g->peers, of_group)
 	{
@@ -497,10 +497,10 @@ void files_withdraw_idle(struct group *g, int64_t now_ns)
 
 	(void)pthread_mutex_lock(&g->lock);
 	while ((f = find_let_go(g)))
-		file_withdraw(f);
+		withdraw_file_from_members(f);
 	while ((f = find_idle(g, &n)) &&
 	       (n > IDLE_MAX || now_ns - f->used_ns > IDLE_NS))
-		file_withdraw(f);
+		withdraw_file_from_members(f);
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
@@ -513,7 +513,7 @@ bool group_shed(struct group *g)
 	f = find_idle(g, &n);
 	if (f) {
 		f->n_known++;
-		file_let_go(f);
+		drop_file_origin(f);
 		f->n_known--;
 	}
 	(void)pthread_mutex_unlock(&g->lock);

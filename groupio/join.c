@@ -116,7 +116,7 @@ static bool is_own(const struct group_place *p)
 }
 
 /* Publish the address that the group listens at; the server for saves listens there too. */
-static void tell_host(struct group *g)
+static void publish_own_host(struct group *g)
 {
 	const char *addr = net_self(g->net)->addr;
 	const char *colon = strrchr(addr, ':');
@@ -188,7 +188,7 @@ static void begin_to_listen(struct group *g)
 		     listen_at(g, addr, &files, &err);
 	identity_close(&files);
 	if (ok)
-		tell_host(g);
+		publish_own_host(g);
 	if (ok)
 		log_info("group", "listens addr=\"%s\" name=\"%s\"",
 			 net_self(g->net)->addr, g->name);
@@ -275,7 +275,8 @@ static void dial_member(struct group *g, const char *addr, const char *name)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-static void place_step(struct group *g, struct group_place *p, int64_t now_ns)
+static void advance_place(struct group *g, struct group_place *p,
+			  int64_t now_ns)
 {
 	if (p->look_up && look_up_is_over(p->look_up))
 		place_looked_up(p, now_ns);
@@ -292,7 +293,7 @@ static void place_step(struct group *g, struct group_place *p, int64_t now_ns)
 	dial_member(g, p->addr, NULL);
 }
 
-static void tell_next(struct group *g, int64_t now_ns)
+static void tell_next_member(struct group *g, int64_t now_ns)
 {
 	const struct group_peer *p;
 	unsigned int n = 0;
@@ -353,11 +354,11 @@ void join_tick(struct group *g, int64_t now_ns)
 {
 	look_joined(g, now_ns);
 	for (size_t i = 0; i < g->n_places; i++)
-		place_step(g, &g->places[i], now_ns);
+		advance_place(g, &g->places[i], now_ns);
 	if (!g->net)
 		begin_to_listen(g);
 	else
-		tell_next(g, now_ns);
+		tell_next_member(g, now_ns);
 }
 
 void join_tell(struct group *g, const struct group_peer *p)

@@ -14,14 +14,14 @@
 /* Refused connections are logged by one line in so long, however many there are. */
 #define REFUSED_EVERY_NS (60 * NS_PER_S)
 
-static bool is_room(const struct group *g, const struct digest *image)
+static bool is_room_id(const struct group *g, const struct digest *image)
 {
 	return digest_equal(image, &g->room);
 }
 
 /* ---------------------------------------------------------------- come and gone --- */
 
-static void group_up(void *arg, struct net_link *l)
+static void on_member_up(void *arg, struct net_link *l)
 {
 	struct group *g = arg;
 	struct group_peer *p = net_user(l);
@@ -51,7 +51,8 @@ static void group_up(void *arg, struct net_link *l)
 	files_offer_to(g, p);
 }
 
-static void group_down(void *arg, struct net_link *l, const struct error *why)
+static void on_member_down(void *arg, struct net_link *l,
+			   const struct error *why)
 {
 	struct group *g = arg;
 	struct group_peer *p = net_user(l);
@@ -76,7 +77,7 @@ static void group_down(void *arg, struct net_link *l, const struct error *why)
 }
 
 /* Count failed connections; anybody may try as often as they like, so a line reports many. */
-static void group_failed(void *arg, const struct net_failure *f)
+static void on_connection_failed(void *arg, const struct net_failure *f)
 {
 	struct group *g = arg;
 	const int64_t now_ns = clock_now_ns();
@@ -148,7 +149,7 @@ static int group_may_open(void *arg, struct net_link *l,
 
 	/* Its certificate was signed with the job's secret: that is the right to read all
 	 * that the job reads. */
-	if (is_room(g, image))
+	if (is_room_id(g, image))
 		return 0;
 	if (digest_equal(image, &g->blocks_image))
 		return members_note_blocks(g, net_user(l), capability, len,
@@ -204,8 +205,8 @@ static struct swarm_range *list_held(const struct group_file *f, size_t *ret_n)
 	return r;
 }
 
-static void group_opened(void *arg, struct net_link *l,
-			 const struct digest *image)
+static void on_image_opened(void *arg, struct net_link *l,
+			    const struct digest *image)
 {
 	struct group *g = arg;
 	struct group_peer *p = net_user(l);
@@ -214,7 +215,7 @@ static void group_opened(void *arg, struct net_link *l,
 	struct peer_file *pf;
 	size_t n = 0;
 
-	if (is_room(g, image)) {
+	if (is_room_id(g, image)) {
 		join_tell(g, p);
 		return;
 	}
@@ -228,8 +229,8 @@ static void group_opened(void *arg, struct net_link *l,
 		net_news(l, image, held, n, NULL, 0, NULL, 0, 0);
 }
 
-static void group_closed(void *arg, struct net_link *l,
-			 const struct digest *image, enum swarm_refusal why)
+static void on_image_closed(void *arg, struct net_link *l,
+			    const struct digest *image, enum swarm_refusal why)
 {
 	struct group *g = arg;
 	struct group_peer *p = net_user(l);
@@ -250,7 +251,7 @@ static void group_closed(void *arg, struct net_link *l,
 
 /* Note that the member has these units. The ranges are within the image's pieces, as net.h
  * checks. */
-static void note_held(struct peer_file *pf, struct swarm_range r)
+static void note_held_units(struct peer_file *pf, struct swarm_range r)
 {
 	const uint64_t n_units = pf->file->n_units;
 
@@ -262,12 +263,12 @@ static void note_held(struct peer_file *pf, struct swarm_range r)
 	}
 }
 
-static void group_news(void *arg, struct net_link *l,
-		       const struct digest *image,
-		       const struct swarm_range *have, size_t n_have,
-		       const struct swarm_range *lost, size_t n_lost,
-		       const struct swarm_range *promised, size_t n_promised,
-		       int64_t eta_ns)
+static void on_held_units_told(void *arg, struct net_link *l,
+			       const struct digest *image,
+			       const struct swarm_range *have, size_t n_have,
+			       const struct swarm_range *lost, size_t n_lost,
+			       const struct swarm_range *promised,
+			       size_t n_promised, int64_t eta_ns)
 {
 	struct group *g = arg;
 	struct group_file *f;
@@ -283,7 +284,7 @@ static void group_news(void *arg, struct net_link *l,
 	pf = f ? peer_file_find(net_user(l), f) : NULL;
 	is_told = pf && pf->state == PEER_FILE_TOLD;
 	for (size_t i = 0; i < n_have && pf && pf->has; i++)
-		note_held(pf, have[i]);
+		note_held_units(pf, have[i]);
 	/* A promise shows that the member is alive and its store slow. */
 	if (pf && n_promised)
 		pf->peer->moved_ns = clock_now_ns();
@@ -296,17 +297,17 @@ static void group_news(void *arg, struct net_link *l,
 
 /* ------------------------------------------------------------------------ units --- */
 
-static void group_wanted(void *arg, struct net_link *l,
-			 const struct digest *image, const uint32_t *pieces,
-			 size_t n, enum source_priority priority)
+static void on_units_wanted(void *arg, struct net_link *l,
+			    const struct digest *image, const uint32_t *pieces,
+			    size_t n, enum source_priority priority)
 {
 	(void)n;
 	(void)priority;
 	units_want(arg, net_user(l), image, pieces[0]);
 }
 
-static void group_unwanted(void *arg, struct net_link *l,
-			   const struct digest *image, uint32_t piece)
+static void on_unit_unwanted(void *arg, struct net_link *l,
+			     const struct digest *image, uint32_t piece)
 {
 	struct group *g = arg;
 	struct group_file *f;
@@ -330,8 +331,8 @@ static struct group_unit *find_asked(struct group *g, struct net_link *l,
 		       : NULL;
 }
 
-static void *group_room(void *arg, struct net_link *l,
-			const struct net_piece *p)
+static void *get_room_for_unit(void *arg, struct net_link *l,
+			       const struct net_piece *p)
 {
 	struct group *g = arg;
 	struct group_unit *u;
@@ -349,8 +350,8 @@ static void *group_room(void *arg, struct net_link *l,
 	return room;
 }
 
-static void group_moves(void *arg, struct net_link *l,
-			const struct net_piece *p, uint32_t n)
+static void on_unit_moving(void *arg, struct net_link *l,
+			   const struct net_piece *p, uint32_t n)
 {
 	struct group *g = arg;
 
@@ -360,8 +361,8 @@ static void group_moves(void *arg, struct net_link *l,
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-static void group_got(void *arg, struct net_link *l, const struct net_piece *p,
-		      void *room)
+static void on_unit_received(void *arg, struct net_link *l,
+			     const struct net_piece *p, void *room)
 {
 	struct group *g = arg;
 	struct group_unit *u;
@@ -374,8 +375,8 @@ static void group_got(void *arg, struct net_link *l, const struct net_piece *p,
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-static void group_lost(void *arg, struct net_link *l, const struct net_piece *p,
-		       void *room)
+static void on_unit_lost(void *arg, struct net_link *l,
+			 const struct net_piece *p, void *room)
 {
 	struct group *g = arg;
 	struct group_unit *u;
@@ -387,9 +388,9 @@ static void group_lost(void *arg, struct net_link *l, const struct net_piece *p,
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-static void group_refused(void *arg, struct net_link *l,
-			  const struct digest *image, uint32_t piece,
-			  enum swarm_refusal why, int64_t retry_ns)
+static void on_unit_refused(void *arg, struct net_link *l,
+			    const struct digest *image, uint32_t piece,
+			    enum swarm_refusal why, int64_t retry_ns)
 {
 	struct group *g = arg;
 	struct group_unit *u;
@@ -405,7 +406,7 @@ static void group_refused(void *arg, struct net_link *l,
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-static void group_sent(void *arg, struct net_link *l, uint64_t tag)
+static void on_unit_sent(void *arg, struct net_link *l, uint64_t tag)
 {
 	struct group *g = arg;
 
@@ -415,9 +416,9 @@ static void group_sent(void *arg, struct net_link *l, uint64_t tag)
 	(void)pthread_mutex_unlock(&g->lock);
 }
 
-static void group_members(void *arg, struct net_link *l,
-			  const struct digest *image,
-			  const struct net_node *nodes, size_t n)
+static void on_members_told(void *arg, struct net_link *l,
+			    const struct digest *image,
+			    const struct net_node *nodes, size_t n)
 {
 	(void)l;
 	(void)image;
@@ -425,20 +426,20 @@ static void group_members(void *arg, struct net_link *l,
 }
 
 const struct net_events group_events = {
-	.up = group_up,
-	.down = group_down,
-	.failed = group_failed,
+	.up = on_member_up,
+	.down = on_member_down,
+	.failed = on_connection_failed,
 	.may_open = group_may_open,
-	.opened = group_opened,
-	.closed = group_closed,
-	.news = group_news,
-	.wanted = group_wanted,
-	.unwanted = group_unwanted,
-	.room = group_room,
-	.moves = group_moves,
-	.got = group_got,
-	.lost = group_lost,
-	.refused = group_refused,
-	.sent = group_sent,
-	.members = group_members,
+	.opened = on_image_opened,
+	.closed = on_image_closed,
+	.news = on_held_units_told,
+	.wanted = on_units_wanted,
+	.unwanted = on_unit_unwanted,
+	.room = get_room_for_unit,
+	.moves = on_unit_moving,
+	.got = on_unit_received,
+	.lost = on_unit_lost,
+	.refused = on_unit_refused,
+	.sent = on_unit_sent,
+	.members = on_members_told,
 };

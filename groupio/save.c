@@ -48,7 +48,7 @@ void rank_fini(struct save_rank *r)
 }
 
 /* Free the save's bytes: they are in the store, or will never be. */
-static void drop_bytes(struct save *v)
+static void free_save_bytes(struct save *v)
 {
 	v->is_dropped = true;
 	for (size_t i = 0; i < v->n_here; i++)
@@ -68,7 +68,7 @@ static void drop_bytes(struct save *v)
 
 static void save_free(struct save *v)
 {
-	drop_bytes(v);
+	free_save_bytes(v);
 	for (size_t i = 0; i < v->n_here; i++)
 		rank_fini(&v->ranks[i]);
 	free(v->ranks);
@@ -93,7 +93,7 @@ static void save_free(struct save *v)
 void save_unref(struct save *v)
 {
 	if (--v->refs == 0 && v->is_over)
-		drop_bytes(v);
+		free_save_bytes(v);
 }
 
 void save_put(struct save *v)
@@ -236,7 +236,8 @@ void save_fail(struct save *v, const struct error *why)
 }
 
 /* Order in which unbuffered saves may take memory; it is the same on all nodes. */
-static bool comes_before(const struct save_terms *a, const struct save_terms *b)
+static bool save_comes_before(const struct save_terms *a,
+			      const struct save_terms *b)
 {
 	if (a->number != b->number)
 		return a->number < b->number;
@@ -258,7 +259,7 @@ static bool has_room(const struct saves *s, const struct save_terms *t,
 	TAILQ_FOREACH(v, &s->list, of_all)
 	if (v->were_all_staged || v->is_over || strcmp(v->terms.id, t->id) == 0)
 		held += v->memory;
-	else if (comes_before(&v->terms, t))
+	else if (save_comes_before(&v->terms, t))
 		return false;
 	return held + bytes <= s->cfg.memory;
 }

@@ -49,7 +49,7 @@ static void count_lacks(const struct save_plan *p, const struct assigned_run *r,
 	}
 }
 
-static void look_at_run(const struct save_plan *p, struct assigned_run *r)
+static void measure_run(const struct save_plan *p, struct assigned_run *r)
 {
 	uint64_t lacks[SAVE_NODES_MAX];
 
@@ -89,7 +89,7 @@ static int make_runs(struct assigning *a, struct error *err)
 
 		r->from = u;
 		r->to = u + len < p->n_units ? u + len : p->n_units;
-		look_at_run(p, r);
+		measure_run(p, r);
 	}
 	return 0;
 }
@@ -160,7 +160,7 @@ static uint8_t choose_second(const struct assigning *a,
  * share is full, then to the third, and so on; then those of the second, ... So a node is
  * mostly full before its own contents are placed, and no node is left with room for nothing but
  * its own. */
-static void spread_copies(struct assigning *a)
+static void assign_copies_evenly(struct assigning *a)
 {
 	const size_t n = a->plan->n_nodes;
 	uint64_t alone[SAVE_NODES_MAX], share;
@@ -235,7 +235,7 @@ int save_plan_assign(struct save_plan *p, struct error *err)
 
 	/* With one node, units keep node 0 as writer and keeper. */
 	if (rc == 0) {
-		spread_copies(&a);
+		assign_copies_evenly(&a);
 		choose_writers(&a, false);
 		choose_writers(&a, true);
 	}

@@ -144,8 +144,8 @@ static void name_units(struct known_units *k, const struct save_plan *p,
 }
 
 /* Does unit `u` follow the unit before it in the same columns? */
-static bool is_next(const uint8_t *fates, const struct ckpt_place *at,
-		    uint64_t u)
+static bool is_unit_behind_previous(const uint8_t *fates,
+				    const struct ckpt_place *at, uint64_t u)
 {
 	const struct ckpt_place *a = &at[u - (u > 0)], *b = &at[u];
 
@@ -167,7 +167,7 @@ static bool has_too_many_pieces(const struct save_plan *p, const uint8_t *fates,
 	for (uint64_t u = 0; u < p->n_units; u++) {
 		if (fates[u] == UNIT_OTHERS)
 			continue;
-		n += !is_next(fates, at, u);
+		n += !is_unit_behind_previous(fates, at, u);
 		n_whole += !u || fates[u - 1] == UNIT_OTHERS;
 	}
 	return n > most && n > n_whole;
@@ -196,8 +196,8 @@ int known_units_choose(struct known_units *k, const struct save_plan *p,
 
 /* -------------------------------------------------------------------------- noting --- */
 
-static struct known_columns *have_columns(struct known_units *k,
-					  const struct ckpt_columns *id)
+static struct known_columns *get_or_add_columns(struct known_units *k,
+						const struct ckpt_columns *id)
 {
 	struct known_columns *c = find_columns(k, id);
 
@@ -211,8 +211,8 @@ static struct known_columns *have_columns(struct known_units *k,
 	return c;
 }
 
-static struct known_unit *have_unit(struct known_units *k,
-				    const struct digest *d)
+static struct known_unit *get_or_add_known_unit(struct known_units *k,
+						const struct digest *d)
 {
 	struct known_unit *x = find_unit(k, d);
 
@@ -249,11 +249,11 @@ static int note_unit(void *arg, uint64_t u, const struct ckpt_place *at,
 		return 0;
 	if (save_plan_unit_digest(n->plan, u, &d, err) < 0)
 		return -ENOMEM;
-	c = have_columns(n->k, &at->columns);
+	c = get_or_add_columns(n->k, &at->columns);
 	if (!c)
 		return error_nomem(err);
 	c->n_known++; /* keeps the columns until the end of this function */
-	x = have_unit(n->k, &d);
+	x = get_or_add_known_unit(n->k, &d);
 	if (x) {
 		before = x->columns;
 		x->columns = c;

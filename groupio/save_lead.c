@@ -42,8 +42,8 @@ struct lead_wait {
 };
 
 /* Look which nodes are missing in a step. With the lock. */
-static struct lead_wait lead_look(const struct save *v,
-				  const struct lead_step *step)
+static struct lead_wait find_missing_nodes(const struct save *v,
+					   const struct lead_step *step)
 {
 	struct lead_wait w = { .late = 0 };
 
@@ -72,7 +72,7 @@ static int lead_wait(struct save *v, const struct lead_step *step,
 
 	(void)pthread_mutex_lock(&s->lock);
 	for (;;) {
-		*ret = lead_look(v, step);
+		*ret = find_missing_nodes(v, step);
 		is_to_stop = save_is_to_stop(v);
 		if (!ret->late || ret->large || ret->failed || is_to_stop ||
 		    !in_time)
@@ -93,8 +93,8 @@ static int lead_wait(struct save *v, const struct lead_step *step,
 			 step->what);
 }
 
-static void lead_keep(struct save *v, const struct lead_step *step, size_t node,
-		      struct buf *text)
+static void keep_node_answer(struct save *v, const struct lead_step *step,
+			     size_t node, struct buf *text)
 {
 	(void)pthread_mutex_lock(&v->all->lock);
 	if (step->texts && !step->texts[node].len) {
@@ -107,8 +107,9 @@ static void lead_keep(struct save *v, const struct lead_step *step, size_t node,
 
 /* Send a request to a late node. 0: its text is here or the save goes on without the node;
  * 1: not yet. */
-static int lead_ask(struct save *v, const struct lead_step *step, size_t node,
-		    bool has_failed, int64_t *heard_ns, struct error *err)
+static int ask_node_for_step(struct save *v, const struct lead_step *step,
+			     size_t node, bool has_failed, int64_t *heard_ns,
+			     struct error *err)
 {
 	AUTO_BUF text = BUF_INIT;
 	char what[32];
@@ -131,7 +132,7 @@ static int lead_ask(struct save *v, const struct lead_step *step, size_t node,
 		rc = error_set(err, EBADMSG, "it sent nothing");
 	if (rc < 0)
 		return step->failed(v, node, rc, err);
-	lead_keep(v, step, node, &text);
+	keep_node_answer(v, step, node, &text);
 	return 0;
 }
 
@@ -162,8 +163,8 @@ static int lead_gather(struct save *v, const struct lead_step *step,
 			if (!((w.failed | w.large | (is_due ? w.late : 0)) &
 			      bit))
 				continue;
-			rc = lead_ask(v, step, i, w.failed & bit, &heard_ns[i],
-				      err);
+			rc = ask_node_for_step(v, step, i, w.failed & bit,
+					       &heard_ns[i], err);
 			if (rc < 0)
 				return rc;
 			is_soon |= rc == 1 &&
@@ -182,7 +183,8 @@ static int lead_gather(struct save *v, const struct lead_step *step,
 
 /* --------------------------------------------------------------------------- tables --- */
 
-static int fail_of_node(struct save *v, size_t node, int rc, struct error *err)
+static int add_node_to_error(struct save *v, size_t node, int rc,
+			     struct error *err)
 {
 	return error_wrap(err, rc, "node %s", v->terms.members[node]);
 }
@@ -208,7 +210,7 @@ static int decode_table(struct save *v, size_t node, const struct buf *text,
 	const int rc = save_table_decode(text->data ? text->data : "",
 					 text->len, &v->tables[node], err);
 
-	return rc < 0 ? fail_of_node(v, node, rc, err)
+	return rc < 0 ? add_node_to_error(v, node, rc, err)
 		      : check_table(v, node, err);
 }
 
@@ -236,7 +238,7 @@ static int gather_tables(struct save *v, struct error *err)
 	const struct lead_step step = { .what = "table",
 					.told = &v->told.tables,
 					.texts = v->told.table,
-					.failed = fail_of_node };
+					.failed = add_node_to_error };
 	struct buf *texts = v->told.table;
 	AUTO_BUF bundle = BUF_INIT;
 	int rc = lead_gather(v, &step, err);
@@ -268,7 +270,7 @@ struct fetching {
 	uint64_t nodes;
 };
 
-static int fetch_some(void *arg, unsigned int index, struct error *err)
+static int fetch_node_tables(void *arg, unsigned int index, struct error *err)
 {
 	const struct fetching *f = arg;
 	struct save *v = f->save;
@@ -281,7 +283,7 @@ static int fetch_some(void *arg, unsigned int index, struct error *err)
 		if (!(f->nodes >> i & 1))
 			continue;
 		rc = peer_get(v, i, "table", &text, err);
-		rc = rc < 0 ? fail_of_node(v, i, rc, err)
+		rc = rc < 0 ? add_node_to_error(v, i, rc, err)
 			    : decode_table(v, i, &text, err);
 	}
 	return rc;
@@ -308,11 +310,11 @@ static int receive_tables(struct save *v, struct error *err)
 					v->terms.self, v->tables, &f.nodes,
 					&seen, err);
 	if (rc < 0)
-		return fail_of_node(v, 0, rc, err);
+		return add_node_to_error(v, 0, rc, err);
 	seen.is_behind |= v->seen.is_behind;
 	v->seen = seen;
 	if (f.nodes)
-		rc = side_by_side(FETCH_THREADS, fetch_some, &f, err);
+		rc = side_by_side(FETCH_THREADS, fetch_node_tables, &f, err);
 	for (size_t i = 0; i < v->terms.n_nodes && rc == 0; i++)
 		if (i != v->terms.self)
 			rc = check_table(v, i, err);
@@ -331,13 +333,15 @@ int lead_tables(struct save *v, struct error *err)
 
 /* --------------------------------------------------------------------------- staged --- */
 
-static int staged_failed(struct save *v, size_t node, int rc, struct error *err)
+static int excuse_failed_staging(struct save *v, size_t node, int rc,
+				 struct error *err)
 {
-	return rc == -ENOTCONN ? 0 : fail_of_node(v, node, rc, err);
+	return rc == -ENOTCONN ? 0 : add_node_to_error(v, node, rc, err);
 }
 
 /* Mark the nodes as dead that the leader has reported. */
-static void take_gone(struct save *v, size_t lead, const struct buf *text)
+static void note_reported_gone_nodes(struct save *v, size_t lead,
+				     const struct buf *text)
 {
 	const char *at = text->data ? text->data : "";
 	unsigned int n;
@@ -356,7 +360,7 @@ int lead_staged(struct save *v, struct error *err)
 {
 	const struct lead_step step = { .what = "staged",
 					.told = &v->told.staged,
-					.failed = staged_failed };
+					.failed = excuse_failed_staging };
 	char what[16];
 	const struct peer_question q = { .what = what, .is_told = true };
 
@@ -369,9 +373,9 @@ int lead_staged(struct save *v, struct error *err)
 			continue;
 		rc = peer_ask(v, i, &q, &gone, err);
 		if (rc == 0)
-			take_gone(v, i, &gone);
+			note_reported_gone_nodes(v, i, &gone);
 		if (rc != -ENOTCONN)
-			return rc < 0 ? fail_of_node(v, i, rc, err) : 0;
+			return rc < 0 ? add_node_to_error(v, i, rc, err) : 0;
 	}
 	return lead_gather(v, &step, err);
 }
@@ -387,10 +391,11 @@ int lead_excuse(struct save *v, size_t node, int rc, const struct error *why)
 	return 1;
 }
 
-static int part_failed(struct save *v, size_t node, int rc, struct error *err)
+static int excuse_failed_part(struct save *v, size_t node, int rc,
+			      struct error *err)
 {
 	rc = lead_excuse(v, node, rc, err);
-	return rc < 0 ? fail_of_node(v, node, rc, err) : 0;
+	return rc < 0 ? add_node_to_error(v, node, rc, err) : 0;
 }
 
 int lead_parts(struct save *v, struct error *err)
@@ -398,7 +403,7 @@ int lead_parts(struct save *v, struct error *err)
 	const struct lead_step step = { .what = "part/",
 					.told = &v->told.parts,
 					.texts = v->told.part,
-					.failed = part_failed };
+					.failed = excuse_failed_part };
 	int rc = lead_gather(v, &step, err);
 
 	for (size_t i = 0; i < v->terms.n_nodes && rc == 0; i++) {
@@ -407,7 +412,7 @@ int lead_parts(struct save *v, struct error *err)
 		rc = ckpt_check_part(&v->told.part[i], v->plan->size,
 				     v->plan->unit, err);
 		if (rc < 0)
-			rc = part_failed(v, i, rc, err);
+			rc = excuse_failed_part(v, i, rc, err);
 	}
 	return rc;
 }

@@ -117,8 +117,8 @@ static enum peer_answer set_chunks(struct httpd_reply *reply, struct save *v,
 }
 
 /* Answer a request "C/N": N chunks of the plan, from chunk C on. */
-static enum peer_answer want_chunks(struct httpd_reply *reply, struct save *v,
-				    const char *what)
+static enum peer_answer handle_chunks_request(struct httpd_reply *reply,
+					      struct save *v, const char *what)
 {
 	const struct save_plan *p = v->plan;
 	unsigned int c, n;
@@ -180,8 +180,8 @@ static bool begin_takeover(struct save *v, size_t of)
 }
 
 /* Answer a request "N": the part with the units of node N. */
-static enum peer_answer want_part(struct httpd_reply *reply, struct save *v,
-				  const char *what)
+static enum peer_answer handle_part_request(struct httpd_reply *reply,
+					    struct save *v, const char *what)
 {
 	enum save_part_state state;
 	unsigned int of;
@@ -225,8 +225,8 @@ static enum peer_answer refuse_plan(struct httpd_reply *reply)
 }
 
 /* Answer a request for "table", or for the plan's id followed by something of that plan. */
-static enum peer_answer want_of_save(struct httpd_reply *reply, struct save *v,
-				     const char *what)
+static enum peer_answer handle_save_request(struct httpd_reply *reply,
+					    struct save *v, const char *what)
 {
 	const bool is_table = strcmp(what, "table") == 0;
 
@@ -251,9 +251,9 @@ static enum peer_answer want_of_save(struct httpd_reply *reply, struct save *v,
 	if (strcmp(what, "staged") == 0)
 		return v->state < SAVE_STAGED ? PEER_WAITS : PEER_ANSWERED;
 	if (strncmp(what, "chunks/", 7) == 0)
-		return want_chunks(reply, v, what + 7);
+		return handle_chunks_request(reply, v, what + 7);
 	if (strncmp(what, "part/", 5) == 0)
-		return want_part(reply, v, what + 5);
+		return handle_part_request(reply, v, what + 5);
 	return set_text(reply, HTTPD_BAD_REQUEST, "no such thing");
 }
 
@@ -267,8 +267,9 @@ static bool is_told_by_all(const struct save *v, uint64_t told)
 }
 
 /* Keep a message of node `n`; a repeated one is the same and is ignored. */
-static bool keep_told(struct save *v, size_t n, uint64_t *told, struct buf *to,
-		      size_t *last, const struct httpd_request *r)
+static bool keep_node_message(struct save *v, size_t n, uint64_t *told,
+			      struct buf *to, size_t *last,
+			      const struct httpd_request *r)
 {
 	const size_t len = (size_t)r->head.content_length;
 
@@ -287,7 +288,8 @@ static bool keep_told(struct save *v, size_t n, uint64_t *told, struct buf *to,
 }
 
 /* Answer with the list of nodes that the save goes on without. */
-static enum peer_answer set_gone(struct httpd_reply *reply, struct save *v)
+static enum peer_answer set_gone_nodes_answer(struct httpd_reply *reply,
+					      struct save *v)
 {
 	int rc = 0;
 
@@ -316,22 +318,24 @@ static void note_failure(struct save *v, size_t n,
 }
 
 /* Node `n` has written its units; it gets an answer when the file is in the store. */
-static enum peer_answer take_part(struct httpd_reply *reply, struct save *v,
-				  size_t n, const struct httpd_request *r)
+static enum peer_answer handle_part_written(struct httpd_reply *reply,
+					    struct save *v, size_t n,
+					    const struct httpd_request *r)
 {
 	if (v->state == SAVE_DURABLE)
 		return PEER_ANSWERED;
 	if (v->state == SAVE_FAILED)
 		return set_text(reply, HTTPD_INTERNAL, v->err.msg);
-	(void)!keep_told(v, n, &v->told.parts, &v->told.part[n], NULL, r);
+	(void)!keep_node_message(v, n, &v->told.parts, &v->told.part[n], NULL,
+				 r);
 	return PEER_WAITS;
 }
 
 /* Handle a message of node N: "failure/N", "table/N", or the plan's id and "staged/N" or
  * "part/N": it has failed, has its table, has all its units in memory, has written them. */
-static enum peer_answer take_told(struct httpd_reply *reply, struct save *v,
-				  const char *what,
-				  const struct httpd_request *r)
+static enum peer_answer handle_step_message(struct httpd_reply *reply,
+					    struct save *v, const char *what,
+					    const struct httpd_request *r)
 {
 	const char *node = strrchr(what, '/');
 	unsigned int n;
@@ -347,8 +351,8 @@ static enum peer_answer take_told(struct httpd_reply *reply, struct save *v,
 	if (v->state == SAVE_FAILED && !v->were_all_staged)
 		return set_text(reply, HTTPD_INTERNAL, v->err.msg);
 	if (strncmp(what, "table/", 6) == 0) {
-		(void)!keep_told(v, n, &v->told.tables, &v->told.table[n],
-				 &v->last_table, r);
+		(void)!keep_node_message(v, n, &v->told.tables,
+					 &v->told.table[n], &v->last_table, r);
 		return v->bundle.len ? set_bytes(reply, v, v->bundle.data,
 						 v->bundle.len)
 				     : PEER_WAITS;
@@ -358,11 +362,13 @@ static enum peer_answer take_told(struct httpd_reply *reply, struct save *v,
 	if (!is_of_plan(v, &what))
 		return refuse_plan(reply);
 	if (strncmp(what, "part/", 5) == 0)
-		return take_part(reply, v, n, r);
+		return handle_part_written(reply, v, n, r);
 	if (strncmp(what, "staged/", 7) != 0)
 		return set_text(reply, HTTPD_BAD_REQUEST, "no such thing");
-	(void)!keep_told(v, n, &v->told.staged, NULL, &v->last_staged, r);
-	return v->were_all_staged ? set_gone(reply, v) : PEER_WAITS;
+	(void)!keep_node_message(v, n, &v->told.staged, NULL, &v->last_staged,
+				 r);
+	return v->were_all_staged ? set_gone_nodes_answer(reply, v)
+				  : PEER_WAITS;
 }
 
 #define PATH_BEGIN "/v1/saves/"
@@ -390,8 +396,9 @@ static enum peer_answer choose_answer(struct saves *s,
 	(void)pthread_mutex_lock(&s->lock);
 	v = saves_find(s, id);
 	if (v)
-		a = r->head.method == HTTPD_POST ? take_told(reply, v, path, r)
-						 : want_of_save(reply, v, path);
+		a = r->head.method == HTTPD_POST
+			    ? handle_step_message(reply, v, path, r)
+			    : handle_save_request(reply, v, path);
 	else if (saves_have_later(s, job, number))
 		a = set_text(reply, HTTPD_NOT_FOUND,
 			     "its ranks have left the save out");
@@ -575,7 +582,7 @@ static int begin_client(struct saves *s, struct error *err)
 }
 
 /* Copy a host without the brackets of an IPv6 address. */
-static void bare_host(const char *host, char ret[64])
+static void copy_host_without_brackets(const char *host, char ret[64])
 {
 	const size_t n = strlen(host);
 
@@ -585,13 +592,14 @@ static void bare_host(const char *host, char ret[64])
 		(void)snprintf(ret, 64, "%s", host);
 }
 
-static int begin_locked(struct saves *s, const char *host, struct error *err)
+static int start_peer_server_and_client(struct saves *s, const char *host,
+					struct error *err)
 {
 	struct group *g = s->cfg.group;
 	char bare[64];
 	int rc;
 
-	bare_host(host, bare);
+	copy_host_without_brackets(host, bare);
 	s->tick.fn = peers_tick;
 	s->kick.fn = peers_kicked;
 	rc = identity_make(&g->secret, g->name, bare, &s->identity, err);
@@ -646,7 +654,7 @@ int peers_begin(struct saves *s, struct error *err)
 		return rc;
 	(void)pthread_mutex_lock(&s->peers_lock);
 	if (!atomic_load(&s->is_serving))
-		rc = begin_locked(s, host, err);
+		rc = start_peer_server_and_client(s, host, err);
 	(void)pthread_mutex_unlock(&s->peers_lock);
 	return rc;
 }

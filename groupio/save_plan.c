@@ -146,7 +146,7 @@ static int compare_named(const void *a, const void *b)
 }
 
 /* Merge equal contents with several names (tied weights): the file has only the first name. */
-static int tie_names(struct making *m)
+static int merge_names_of_tied_weights(struct making *m)
 {
 	AUTO_FREE struct item **all =
 		(struct item **)calloc(m->n + 1, sizeof(*all));
@@ -586,7 +586,8 @@ static int make_plan(struct making *m, struct save_table *tables,
 
 	if (rc < 0)
 		return rc;
-	if (name_all(m) < 0 || tie_names(m) < 0 || resolve_aliases(m) < 0)
+	if (name_all(m) < 0 || merge_names_of_tied_weights(m) < 0 ||
+	    resolve_aliases(m) < 0)
 		return error_nomem(err);
 	rc = make_entries(m, err);
 	if (rc == 0)

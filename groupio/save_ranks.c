@@ -228,9 +228,9 @@ static int map_bytes(struct save_rank *r, int fd, struct error *err)
 			 strerror(errno));
 }
 
-static int take_rank(struct save_rank *r, const struct save_terms *t,
-		     json_int_t rank, json_t *tensors, int fd,
-		     struct error *err)
+static int parse_rank_tensors(struct save_rank *r, const struct save_terms *t,
+			      json_int_t rank, json_t *tensors, int fd,
+			      struct error *err)
 {
 	size_t i;
 	json_t *v;
@@ -248,8 +248,9 @@ static int take_rank(struct save_rank *r, const struct save_terms *t,
 	return rc;
 }
 
-static int take_put(struct saves *s, json_t *j, int fd, struct save_terms *t,
-		    struct save_rank *r, struct error *err)
+static int parse_put_request(struct saves *s, json_t *j, int fd,
+			     struct save_terms *t, struct save_rank *r,
+			     struct error *err)
 {
 	const char *job, *path;
 	json_t *members, *nodes, *tensors;
@@ -273,7 +274,7 @@ static int take_put(struct saves *s, json_t *j, int fd, struct save_terms *t,
 	if (rc == 0)
 		rc = take_members(t, members, nodes, err);
 	if (rc == 0)
-		rc = take_rank(r, t, rank, tensors, fd, err);
+		rc = parse_rank_tensors(r, t, rank, tensors, fd, err);
 	if (rc < 0)
 		return rc;
 	t->self = t->node_of[r->rank];
@@ -321,8 +322,8 @@ static json_t *state_json(const struct save *v, unsigned int rank,
 }
 
 /* Wait until the save is buffered (`is_buffered`), or until it is over. */
-static enum save_state wait_state(struct save *v, bool is_buffered,
-				  struct error *ret_why)
+static enum save_state wait_for_save_state(struct save *v, bool is_buffered,
+					   struct error *ret_why)
 {
 	struct saves *s = v->all;
 	enum save_state state;
@@ -340,11 +341,11 @@ static enum save_state wait_state(struct save *v, bool is_buffered,
 static void follow_save(struct save *v, unsigned int rank, int sock)
 {
 	struct error why = ERROR_INIT;
-	enum save_state state = wait_state(v, false, &why);
+	enum save_state state = wait_for_save_state(v, false, &why);
 
 	if (state == SAVE_BUFFERED) {
 		send_json(sock, state_json(v, rank, "buffered"));
-		state = wait_state(v, true, &why);
+		state = wait_for_save_state(v, true, &why);
 	}
 	if (state == SAVE_DURABLE)
 		send_json(sock, state_json(v, rank, "durable"));
@@ -374,7 +375,7 @@ static int look_at_path(const struct save *v, struct save_seen *ret,
 /* Look at the path for all nodes. The client that began the save does it while other ranks
  * arrive, since a store may be slow. The save is in the list before, so no other save of the
  * path can go unnoticed. */
-static void look_for_all(struct save *v)
+static void look_at_path_for_all_nodes(struct save *v)
 {
 	struct save_seen seen = { .owner = -1 };
 	struct error err = ERROR_INIT;
@@ -392,7 +393,7 @@ static void look_for_all(struct save *v)
 
 /* Is an older request still unread? It may be an earlier save of the same rank, which is
  * known only after reading. With the lock. */
-static bool has_before(const struct save_client *c)
+static bool has_earlier_client(const struct save_client *c)
 {
 	const struct saves *s = c->all;
 
@@ -409,7 +410,7 @@ static bool has_before(const struct save_client *c)
 	return false;
 }
 
-static void client_step(struct save_client *c, enum client_step step)
+static void set_client_step(struct save_client *c, enum client_step step)
 {
 	(void)pthread_mutex_lock(&c->all->lock);
 	c->step = step;
@@ -419,7 +420,7 @@ static void client_step(struct save_client *c, enum client_step step)
 
 /* Fail a save if all its ranks here have left and its tables are not complete: it may lack
  * ranks that will never come, and would hold its memory until the deadline. With the lock. */
-static void doom_if_left(struct save *v)
+static void cancel_save_if_ranks_left(struct save *v)
 {
 	const struct saves *s = v->all;
 	struct error why = ERROR_INIT;
@@ -440,7 +441,7 @@ static void client_follow(struct save_client *c, struct save *v)
 	(void)pthread_mutex_lock(&c->all->lock);
 	c->save = v;
 	if (v && c->has_left)
-		doom_if_left(v);
+		cancel_save_if_ranks_left(v);
 	(void)pthread_mutex_unlock(&c->all->lock);
 }
 
@@ -456,7 +457,7 @@ static void client_look(struct save_client *c, uint64_t number)
 	if (c->number == number && !c->is_over && poll(&p, 1, 0) > 0) {
 		c->has_left = true;
 		if (c->save)
-			doom_if_left(c->save);
+			cancel_save_if_ranks_left(c->save);
 		(void)pthread_cond_broadcast(&s->changed);
 	}
 	(void)pthread_mutex_unlock(&s->lock);
@@ -476,10 +477,10 @@ static int wait_turn(struct save_client *c, const struct save_terms *t,
 	c->step = CLIENT_JOINS;
 	(void)pthread_cond_broadcast(&s->changed);
 	(void)eventfd_write(s->wake_fd, 1);
-	while (has_before(c) && in_time && !c->has_left &&
+	while (has_earlier_client(c) && in_time && !c->has_left &&
 	       !atomic_load(&s->is_ending))
 		in_time = cond_wait_until(&s->changed, &s->lock, until_ns);
-	is_turn = !has_before(c);
+	is_turn = !has_earlier_client(c);
 	(void)pthread_mutex_unlock(&s->lock);
 	return is_turn ? 0
 		       : error_set(err, ETIMEDOUT,
@@ -494,7 +495,7 @@ static int join_save(struct save_client *c, json_t *j, int fd,
 	struct saves *s = c->all;
 	struct save_terms t = { .path = NULL };
 	struct save_rank r = { .uid = who->uid, .gid = who->gid };
-	int rc = take_put(s, j, fd, &t, &r, err);
+	int rc = parse_put_request(s, j, fd, &t, &r, err);
 	const size_t bytes = r.size;
 	const int64_t until_ns = clock_now_ns() + t.stage_ns;
 
@@ -528,7 +529,7 @@ static void serve_put(struct save_client *c, int sock, json_t *j, int *fd,
 	unsigned int rank;
 	int rc = join_save(c, j, *fd, who, &v, &is_new, &rank, &err);
 
-	client_step(c, CLIENT_WAITS);
+	set_client_step(c, CLIENT_WAITS);
 	if (*fd >= 0)
 		(void)close(steal_fd(fd));
 	if (rc < 0) {
@@ -537,7 +538,7 @@ static void serve_put(struct save_client *c, int sock, json_t *j, int *fd,
 	}
 	client_follow(c, v);
 	if (is_new && v->terms.self == 0)
-		look_for_all(v);
+		look_at_path_for_all_nodes(v);
 	follow_save(v, rank, sock);
 	client_follow(c, NULL);
 	save_put(v);
@@ -585,7 +586,7 @@ static int serve_blocks(struct save_client *c, int sock, json_t *j,
 				 "--group-blocks");
 	if (!cache || strlen(cache) > BLOCK_CACHE_MAX)
 		return refuse_request(err);
-	client_step(c, CLIENT_WAITS);
+	set_client_step(c, CLIENT_WAITS);
 	blocks_serve(c->all->cfg.blocks, sock, cache);
 	return 0;
 }
@@ -599,7 +600,7 @@ static int serve_reads(struct save_client *c, int sock, json_t *j,
 			 ? take_path(c->all, name, &path, err)
 			 : refuse_request(err);
 
-	client_step(c, CLIENT_WAITS);
+	set_client_step(c, CLIENT_WAITS);
 	return rc < 0 ? rc : reads_serve(c->all, sock, path, who, err);
 }
 
@@ -637,7 +638,7 @@ static void serve_client(struct save_client *c, int sock)
 		rc = serve_reads(c, sock, j, &who, &err);
 	else if (rc == 0)
 		rc = refuse_request(&err);
-	client_step(c, CLIENT_WAITS);
+	set_client_step(c, CLIENT_WAITS);
 	if (rc < 0)
 		refuse_client(sock, &err);
 }

@@ -84,7 +84,7 @@ struct hashing {
 	unsigned int n_threads;
 };
 
-static int hash_some(void *arg, unsigned int index, struct error *err)
+static int hash_own_chunks(void *arg, unsigned int index, struct error *err)
 {
 	const struct hashing *h = arg;
 	struct save *v = h->save;
@@ -118,7 +118,7 @@ static int make_table(struct save *v, struct error *err)
 	if (h.n_threads > HASH_THREADS)
 		h.n_threads = HASH_THREADS;
 	if (rc == 0)
-		rc = side_by_side(h.n_threads, hash_some, &h, err);
+		rc = side_by_side(h.n_threads, hash_own_chunks, &h, err);
 	if (rc == 0)
 		rc = save_table_finish(t, err);
 	return rc < 0 ? rc : save_table_encode(t, &v->text, err);
@@ -128,8 +128,8 @@ static int make_table(struct save *v, struct error *err)
 
 /* Compute the id of this node's plan and its ranks' terms. Nodes send it with each message,
  * so that nodes with different plans never mix. */
-static int name_plan(const struct save_terms *t, const struct save_plan *p,
-		     char ret[SAVE_PLAN_LEN + 1], struct error *err)
+static int hash_plan_id(const struct save_terms *t, const struct save_plan *p,
+			char ret[SAVE_PLAN_LEN + 1], struct error *err)
 {
 	AUTO(hasher) h = hasher_new();
 	struct digest d;
@@ -164,7 +164,7 @@ static int make_plan(struct save *v, struct error *err)
 	uint8_t *kept;
 
 	if (rc == 0)
-		rc = name_plan(&v->terms, p, plan_id, err);
+		rc = hash_plan_id(&v->terms, p, plan_id, err);
 	if (rc == 0)
 		rc = save_plan_order(p, v->terms.self, &order, &n_order, err);
 	if (rc < 0) {
@@ -200,7 +200,7 @@ static unsigned int count_gone(struct save *v)
 	return n;
 }
 
-static int check_gone(struct save *v, struct error *err)
+static int check_one_node_gone_at_most(struct save *v, struct error *err)
 {
 	if (count_gone(v) < 2)
 		return 0;
@@ -286,14 +286,14 @@ static int gather_parts(struct gathering *g, struct error *err)
 		rc = copy_own_part(v, v->terms.self, &g->parts[v->terms.self],
 				   err);
 	if (rc == 0)
-		rc = check_gone(v, err);
+		rc = check_one_node_gone_at_most(v, err);
 	if (rc == 0 && count_gone(v))
 		rc = side_by_side(n, gather_lost, g, err);
 	return rc;
 }
 
 /* Find the save that made the file; "": no save did, or it cannot be told. */
-static void look_who(struct save *v, char ret[SAVE_ID_MAX])
+static void find_save_of_file(struct save *v, char ret[SAVE_ID_MAX])
 {
 	struct error ignored = ERROR_INIT;
 
@@ -301,11 +301,11 @@ static void look_who(struct save *v, char ret[SAVE_ID_MAX])
 		ret[0] = '\0';
 }
 
-static bool is_there(struct save *v)
+static bool is_file_of_this_save(struct save *v)
 {
 	char id[SAVE_ID_MAX];
 
-	look_who(v, id);
+	find_save_of_file(v, id);
 	return strcmp(id, v->terms.id) == 0;
 }
 
@@ -315,19 +315,20 @@ static bool is_committed(struct save *v)
 {
 	struct error ignored = ERROR_INIT;
 
-	return is_there(v) && ckpt_check_columns(v->all->cfg.store,
-						 v->terms.path, &ignored) == 0;
+	return is_file_of_this_save(v) &&
+	       ckpt_check_columns(v->all->cfg.store, v->terms.path, &ignored) ==
+		       0;
 }
 
 /* Was the file made by a save of the same path that this node knows, before this one or
  * (is_later) after it? */
-static bool is_of_known(struct save *v, bool is_later)
+static bool is_file_of_known_save(struct save *v, bool is_later)
 {
 	const struct save *other;
 	char id[SAVE_ID_MAX];
 	bool is_after = false, found = false;
 
-	look_who(v, id);
+	find_save_of_file(v, id);
 	(void)pthread_mutex_lock(&v->all->lock);
 	TAILQ_FOREACH(other, &v->all->list, of_all)
 	{
@@ -344,7 +345,7 @@ static bool is_of_known(struct save *v, bool is_later)
  * that of a later save? */
 static bool is_committed_since(struct save *v)
 {
-	return is_there(v) || is_of_known(v, true);
+	return is_file_of_this_save(v) || is_file_of_known_save(v, true);
 }
 
 static bool version_is(const struct ckpt_version *a,
@@ -380,7 +381,8 @@ static int look_at_file(struct save *v, struct ckpt_version *ret,
 		rc = save_check_owner(v, &now, v->ranks[0].uid, err);
 	*ret = seen->is_behind ? now.version : seen->version;
 	if (rc < 0 || !seen->is_behind ||
-	    version_is(&now.version, &seen->version) || is_of_known(v, false))
+	    version_is(&now.version, &seen->version) ||
+	    is_file_of_known_save(v, false))
 		return rc;
 	return error_set(err, ESTALE,
 			 "another has written '%.100s' since this save began",
@@ -469,7 +471,7 @@ static int commit_save(struct save *v, struct error *err)
 				       "which is not so");
 		rc = lead_excuse(v, i, rc, err);
 		if (rc == 1)
-			rc = check_gone(v, err);
+			rc = check_one_node_gone_at_most(v, err);
 	}
 	return rc < 0 ? rc : commit_here(v, err);
 }
@@ -508,7 +510,7 @@ static int buffer_save(struct save *v, struct error *err)
 	save_set_state(v, SAVE_STAGED);
 	rc = lead_staged(v, err);
 	if (rc == 0)
-		rc = check_gone(v, err);
+		rc = check_one_node_gone_at_most(v, err);
 	if (rc < 0)
 		return rc;
 	save_end_phase(v, SAVE_PHASE_BUFFER);
@@ -620,7 +622,7 @@ static void log_durable(struct save *v)
 
 /* Prefer the reason of save_doom(), that ranks have left, to the error that the save was
  * given up. */
-static void take_doom(struct save *v, struct error *ret)
+static void get_cancel_reason(struct save *v, struct error *ret)
 {
 	(void)pthread_mutex_lock(&v->all->lock);
 	if (v->is_doomed && v->state < SAVE_PLANNED)
@@ -629,7 +631,7 @@ static void take_doom(struct save *v, struct error *ret)
 }
 
 /* Note the units that this node has stored or named, for later saves. */
-static void note_known(struct save *v)
+static void note_units_for_later_saves(struct save *v)
 {
 	struct saves *s = v->all;
 	const struct save_part *part = &v->parts[v->terms.self];
@@ -653,13 +655,13 @@ void *save_main(void *arg)
 	struct error err = ERROR_INIT;
 
 	if (run_save(v, &err) == 0) {
-		note_known(v);
+		note_units_for_later_saves(v);
 		save_set_state(v, SAVE_DURABLE);
 		end_save(v);
 		log_durable(v);
 		return NULL;
 	}
-	take_doom(v, &err);
+	get_cancel_reason(v, &err);
 	save_fail(v, &err);
 	end_save(v);
 	lead_tell_failure(v);

@@ -122,8 +122,9 @@ static int keep_chunks(struct save *v, struct pull_sink *s, struct error *err)
 	return rc;
 }
 
-static int pull_from(struct save *v, size_t node, const struct save_chunks *run,
-		     struct error *err)
+static int pull_chunks_from_node(struct save *v, size_t node,
+				 const struct save_chunks *run,
+				 struct error *err)
 {
 	struct pull_sink s = { .base = { pull_sink_put }, .run = *run };
 	char what[64];
@@ -170,7 +171,7 @@ static int pull_chunks(struct save *v, const struct save_chunks *run,
 		if (node == v->terms.self || !(at.entry->holders >> node & 1) ||
 		    atomic_load(&v->gone[node]))
 			continue;
-		rc = pull_from(v, node, run, err);
+		rc = pull_chunks_from_node(v, node, run, err);
 		if (rc == 0)
 			return 0;
 		error_wrap(err, rc, "node %s", v->terms.members[node]);
@@ -183,8 +184,9 @@ static int pull_chunks(struct save *v, const struct save_chunks *run,
 
 /* May a request for the run include this next chunk? Chunks of one tensor are sent without a
  * copy, others are copied. */
-static bool can_go_on(const struct save_plan *p, const struct save_chunks *run,
-		      const struct save_chunk *at, size_t len)
+static bool can_run_take_chunk(const struct save_plan *p,
+			       const struct save_chunks *run,
+			       const struct save_chunk *at, size_t len)
 {
 	const struct save_entry *first = save_plan_chunk(p, run->first).entry;
 
@@ -210,7 +212,8 @@ static int pull_missing(struct save *v, uint32_t first, uint32_t end,
 				save_chunk_len(at.entry->tensor->len, at.index);
 
 			if (chunk_of(v, at.entry, at.index) ||
-			    (run.n && !can_go_on(v->plan, &run, &at, len)))
+			    (run.n &&
+			     !can_run_take_chunk(v->plan, &run, &at, len)))
 				break;
 			run.len[run.n++] = len;
 			run.bytes += len;
@@ -288,7 +291,7 @@ static size_t take_run(struct keeping *k, size_t *ret_first)
 	return n;
 }
 
-static int keep_some(void *arg, unsigned int index, struct error *err)
+static int keep_units_of_order(void *arg, unsigned int index, struct error *err)
 {
 	struct keeping *k = arg;
 	struct save *v = k->save;
@@ -366,7 +369,8 @@ int stage_units(struct save *v, struct error *err)
 				       : PULL_THREADS;
 	const int rc = check_room(v, err);
 
-	return rc < 0 || !n ? rc : side_by_side(n, keep_some, &k, err);
+	return rc < 0 || !n ? rc
+			    : side_by_side(n, keep_units_of_order, &k, err);
 }
 
 /* ------------------------------------------------------------------------ to the store --- */

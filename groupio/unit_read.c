@@ -40,7 +40,7 @@ struct unit_read {
 };
 
 /* Have the unit brought, from a member or the store. With the lock. NULL: it cannot be. */
-static struct group_unit *read_bring(struct unit_read *r)
+static struct group_unit *fetch_unit_for_read(struct unit_read *r)
 {
 	struct group_file *f = r->file;
 	struct group_peer *owner = r->is_own ? NULL : file_owner(f, r->index);
@@ -174,7 +174,7 @@ static void read_begin(struct unit_read *r)
 			u->state == GROUP_UNIT_READY ? r->len : 0;
 		unit_use(u);
 	} else {
-		u = read_bring(r);
+		u = fetch_unit_for_read(r);
 		r->is_mine = u && u->was_asked;
 	}
 	r->unit = u;
@@ -211,7 +211,7 @@ static int read_once(struct unit_read *r, struct error *err)
 }
 
 /* Read a unit from the source directly, when the group has no memory for it. */
-static int read_past(struct unit_read *r, struct error *err)
+static int read_past_group(struct unit_read *r, struct error *err)
 {
 	struct group *g = r->file->group;
 	struct group_origin *o = r->file->origin;
@@ -226,14 +226,14 @@ static int read_past(struct unit_read *r, struct error *err)
 }
 
 /* Finish a begun read. With the lock, which is released meanwhile. */
-static int read_end(struct unit_read *r, struct error *err)
+static int finish_unit_read(struct unit_read *r, struct error *err)
 {
 	int rc;
 
 	do
 		rc = r->is_past ? -ENOBUFS : read_once(r, err);
 	while (rc == 1);
-	return rc == -ENOBUFS ? read_past(r, err) : rc;
+	return rc == -ENOBUFS ? read_past_group(r, err) : rc;
 }
 
 /* Must the read wait for memory before it begins? So for a part of a unit that another
@@ -248,8 +248,8 @@ static bool is_to_wait(const struct unit_read *r)
 
 /* Begin a few units and return their number. With the lock. A read that must wait for memory
  * holds none itself, so it begins only one. */
-static size_t begin_some(struct group_file *f, uint64_t off, char *buf,
-			 size_t len, struct unit_read *all, size_t *ret_n)
+static size_t begin_unit_reads(struct group_file *f, uint64_t off, char *buf,
+			       size_t len, struct unit_read *all, size_t *ret_n)
 {
 	struct group *g = f->group;
 	const int64_t until_ns = clock_now_ns() + BUSY_WAITS * g->cfg.wait_ns;
@@ -299,7 +299,7 @@ static int read_some(struct group_file *f, uint64_t off, char *buf, size_t len,
 		     size_t *ret_n, struct error *err)
 {
 	struct unit_read all[READ_AT_ONCE];
-	const size_t n_units = begin_some(f, off, buf, len, all, ret_n);
+	const size_t n_units = begin_unit_reads(f, off, buf, len, all, ret_n);
 	int rc = 0;
 
 	for (size_t k = 0; k < 2 * n_units; k++) {
@@ -308,7 +308,7 @@ static int read_some(struct group_file *f, uint64_t off, char *buf, size_t len,
 
 		if (r->is_over || (k < n_units && waits_for_member(r)))
 			continue;
-		one = read_end(r, rc == 0 ? err : NULL);
+		one = finish_unit_read(r, rc == 0 ? err : NULL);
 		r->is_over = true;
 		rc = rc == 0 ? one : rc;
 	}

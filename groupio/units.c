@@ -41,7 +41,7 @@ int units_init(struct group *g, struct error *err)
 	return g->free_slots && g->memory ? 0 : error_nomem(err);
 }
 
-static void slot_give(struct group *g, char *slot)
+static void give_unit_slot(struct group *g, char *slot)
 {
 	g->free_slots[g->n_free++] = slot;
 	(void)pthread_cond_broadcast(&g->changed);
@@ -67,7 +67,7 @@ static void unit_free(struct group_unit *u)
 	unit_forget(u);
 	if (u->is_slot) {
 		g->stats.memory_bytes -= u->len;
-		slot_give(g, u->data);
+		give_unit_slot(g, u->data);
 	}
 	(void)pthread_cond_destroy(&u->ended);
 	free(u->wants);
@@ -88,7 +88,7 @@ void units_fini(struct group *g)
 }
 
 /* Take memory for a unit; NULL: all of it is in use. */
-static char *slot_take(struct group *g)
+static char *take_unit_slot(struct group *g)
 {
 	struct group_unit *u;
 
@@ -115,7 +115,7 @@ bool units_may_ask(const struct group *g)
 
 static bool unit_take_slot(struct group_unit *u)
 {
-	u->data = slot_take(u->group);
+	u->data = take_unit_slot(u->group);
 	u->is_slot = u->data != NULL;
 	if (u->is_slot)
 		u->group->stats.memory_bytes += u->len;
@@ -188,7 +188,8 @@ void unit_leave(struct group_unit *u)
 	}
 }
 
-static void unit_end(struct group_unit *u, enum group_unit_state state)
+static void set_unit_final_state(struct group_unit *u,
+				 enum group_unit_state state)
 {
 	u->state = state;
 	(void)pthread_cond_broadcast(&u->ended);
@@ -196,14 +197,14 @@ static void unit_end(struct group_unit *u, enum group_unit_state state)
 
 void unit_came(struct group_unit *u)
 {
-	unit_end(u, GROUP_UNIT_CAME);
+	set_unit_final_state(u, GROUP_UNIT_CAME);
 }
 
 void unit_fail(struct group_unit *u, int rc, const char *why)
 {
 	u->rc = error_set(&u->err, -rc, "%s", why);
-	unit_end(u, GROUP_UNIT_FAILED);
-	/* A unit that was to be fetched stays for group_fetched(), as members may wait for
+	set_unit_final_state(u, GROUP_UNIT_FAILED);
+	/* A unit that was to be fetched stays for answer_wanting_members(), as members may wait for
 	 * it. */
 	if (u->was_asked)
 		unit_forget(u);
@@ -277,7 +278,7 @@ void unit_check(struct group_unit *u, const struct group_source *s)
 	(void)pthread_mutex_lock(&g->lock);
 	if (rc == 0) {
 		g->stats.received_bytes += u->len;
-		unit_end(u, GROUP_UNIT_READY);
+		set_unit_final_state(u, GROUP_UNIT_READY);
 		return;
 	}
 	g->stats.wrong_total++;
@@ -313,7 +314,7 @@ static void unit_answer(struct group_unit *u, struct group_peer *p)
 
 /* On the loop: answer the members that have asked for the unit during its fetch. If it
  * failed, they are refused and will not ask this node for it again. */
-static void group_fetched(struct work *w)
+static void answer_wanting_members(struct work *w)
 {
 	struct group_unit *u = container_of(w, struct group_unit, fetch);
 	struct group *g = u->group;
@@ -381,7 +382,7 @@ static int read_origin(struct group_unit *u, struct group_origin *o)
 }
 
 /* Announce the unit to the members. On the loop. */
-static void group_tell(struct loop_call *c)
+static void announce_unit(struct loop_call *c)
 {
 	struct group_unit *u = container_of(c, struct group_unit, ask);
 	struct group *g = u->group;
@@ -394,12 +395,12 @@ static void group_tell(struct loop_call *c)
 
 /* Announce that this node reads the unit: members that have seen others come or go at
  * another time might choose another reader for it, too. With the lock. */
-static void unit_tell(struct group_unit *u)
+static void post_unit_announcement(struct group_unit *u)
 {
 	/* When the loop is ending, posted calls never run. */
 	if (u->group->is_ending || u->group->is_dead)
 		return;
-	u->ask.fn = group_tell;
+	u->ask.fn = announce_unit;
 	u->n_users++;
 	loop_post(u->group->loop, &u->ask);
 }
@@ -434,9 +435,10 @@ static void fetch_origin(struct group_unit *u, struct group_origin *o)
 	/* `ask` is still in use if a member was asked for the unit: that call may not have
 	 * run yet. */
 	if (!u->asked_ns)
-		unit_tell(u);
+		post_unit_announcement(u);
 	u->rc = read_origin(u, o);
-	unit_end(u, u->rc < 0 ? GROUP_UNIT_FAILED : GROUP_UNIT_READY);
+	set_unit_final_state(u,
+			     u->rc < 0 ? GROUP_UNIT_FAILED : GROUP_UNIT_READY);
 }
 
 /* Fetch the unit. With the lock. Holds the origin, since the file may be withdrawn while
@@ -473,7 +475,7 @@ static void group_fetch(struct work *w)
 	if (g->is_ending) {
 		unit_fail(u, -ECANCELED, "the group ends");
 	} else if (is_unwanted(u)) {
-		unit_end(u, GROUP_UNIT_MOVED);
+		set_unit_final_state(u, GROUP_UNIT_MOVED);
 		unit_forget(u);
 	} else if (!u->key.file->origin) {
 		unit_fail(u, -ENOENT, "the file is not open here");
@@ -489,7 +491,7 @@ static bool unit_queue(struct group_unit *u)
 
 	u->state = GROUP_UNIT_QUEUED;
 	u->fetch.run = group_fetch;
-	u->fetch.done = group_fetched;
+	u->fetch.done = answer_wanting_members;
 	u->n_users++;
 	g->n_queued++;
 	if (g->n_queued <= QUEUED_MAX && pool_submit(g->pool, &u->fetch) == 0)
@@ -558,10 +560,10 @@ static bool has_joined_lately(const struct group_file *f)
 }
 
 /* Note that a member wants a unit; true: the member will be answered. With the lock. */
-static bool note_want(struct group *g, struct group_peer *p,
-		      struct group_file *f, uint64_t index,
-		      struct group_unit **ret_ready,
-		      enum swarm_refusal *ret_why)
+static bool note_unit_wanted(struct group *g, struct group_peer *p,
+			     struct group_file *f, uint64_t index,
+			     struct group_unit **ret_ready,
+			     enum swarm_refusal *ret_why)
 {
 	struct group_unit *u = unit_find(g, f, index);
 
@@ -620,7 +622,7 @@ void units_want(struct group *g, struct group_peer *p, const struct digest *id,
 	f = files_find(g, id);
 	/* The piece behind the last unit does not exist. */
 	ok = f && f->origin && index < f->n_units &&
-	     note_want(g, p, f, index, &ready, &why);
+	     note_unit_wanted(g, p, f, index, &ready, &why);
 	(void)pthread_mutex_unlock(&g->lock);
 	if (ready)
 		unit_answer(ready, p);

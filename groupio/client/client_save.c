@@ -87,8 +87,9 @@ static bool add_rank(struct bootseer_group *g, const char *address)
 	return json_array_append_new(g->nodes, json_integer(at)) == 0;
 }
 
-static int group_fill(struct bootseer_group *g,
-		      const struct bootseer_group_options *o, struct error *err)
+static int fill_group_options(struct bootseer_group *g,
+			      const struct bootseer_group_options *o,
+			      struct error *err)
 {
 	char text[DIGEST_STR_MAX];
 	struct digest d;
@@ -118,7 +119,7 @@ CLIENT_API int bootseer_group_open(const struct bootseer_group_options *options,
 {
 	struct bootseer_group *g = calloc(1, sizeof(*g));
 	struct error why = ERROR_INIT;
-	int rc = g ? group_fill(g, options, &why) : error_nomem(&why);
+	int rc = g ? fill_group_options(g, options, &why) : error_nomem(&why);
 
 	if (rc < 0)
 		bootseer_group_close(g);
@@ -232,7 +233,7 @@ CLIENT_API int bootseer_put(struct bootseer_group *g, const char *path,
 	return client_error(rc, &why, err);
 }
 
-static void take_state(struct bootseer_save *s, const json_t *said)
+static void set_save_state(struct bootseer_save *s, const json_t *said)
 {
 	const char *state = json_string_value(json_object_get(said, "state"));
 	const char *reason = json_string_value(json_object_get(said, "reason"));
@@ -267,7 +268,7 @@ CLIENT_API int bootseer_wait(struct bootseer_save *s, enum bootseer_state state,
 					"%.300s",
 					why.msg);
 		else
-			take_state(s, said);
+			set_save_state(s, said);
 	}
 	return s->state >= (int)state ? 0 : client_error(-EIO, &s->err, err);
 }
