@@ -44,8 +44,9 @@ static bool digest_is_zero(const struct digest *d)
 }
 
 /* A descriptor whose annotation names the digests of the blob's parts, if it has parts. */
-static json_t *parted_json(const char *type, const struct oci_descriptor *d,
-			   const struct parts *parts)
+static json_t *descriptor_json_with_parts(const char *type,
+					  const struct oci_descriptor *d,
+					  const struct parts *parts)
 {
 	json_t *o = json_descriptor(type, &d->digest, d->size);
 	AUTO_BUF text = BUF_INIT;
@@ -65,7 +66,7 @@ static json_t *parted_json(const char *type, const struct oci_descriptor *d,
 /* The descriptor of the config blob, with the blob itself in it ("data" of image-spec): a
  * node then saves a request. A config longer than CARRIED_MAX is not put in, since registries
  * take no manifest over 4 MiB. */
-static json_t *carried_json(const struct buf *config)
+static json_t *config_descriptor_json(const struct buf *config)
 {
 	AUTO_BUF text = BUF_INIT;
 	struct digest d;
@@ -143,12 +144,12 @@ int artifact_format_manifest(const struct artifact *a, const struct buf *config,
 	json_t *root, *layers = json_array();
 	int bad = 0;
 
-	bad |= json_array_append_new(layers,
-				     parted_json(ARTIFACT_META_TYPE, &a->meta,
-						 &a->meta_parts));
-	bad |= json_array_append_new(layers,
-				     parted_json(ARTIFACT_MAP_TYPE, &a->map,
-						 &a->map_parts));
+	bad |= json_array_append_new(
+		layers, descriptor_json_with_parts(ARTIFACT_META_TYPE, &a->meta,
+						   &a->meta_parts));
+	bad |= json_array_append_new(
+		layers, descriptor_json_with_parts(ARTIFACT_MAP_TYPE, &a->map,
+						   &a->map_parts));
 	for (size_t i = 0; i < a->n_packs; i++)
 		bad |= json_array_append_new(layers,
 					     json_descriptor(pack_type(a, i),
@@ -157,8 +158,8 @@ int artifact_format_manifest(const struct artifact *a, const struct buf *config,
 							     a->packs[i].size));
 	root = json_pack("{s:i, s:s, s:s, s:o, s:o}", "schemaVersion", 2,
 			 "mediaType", MANIFEST_TYPE, "artifactType",
-			 ARTIFACT_TYPE, "config", carried_json(config),
-			 "layers", layers);
+			 ARTIFACT_TYPE, "config",
+			 config_descriptor_json(config), "layers", layers);
 	if (root && !digest_is_zero(&a->image))
 		bad |= json_object_set_new(
 			root, "subject",

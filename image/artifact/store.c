@@ -345,8 +345,8 @@ static int refuse_gone(struct error *err)
 			 why.msg);
 }
 
-static int find_beside(struct artifact_search *s, struct artifact *ret,
-		       struct error *err)
+static int find_among_referrers(struct artifact_search *s, struct artifact *ret,
+				struct error *err)
 {
 	AUTO_FREE struct candidates *all = calloc(1, sizeof(*all));
 	struct oci_referrers list = { .n = 0 };
@@ -378,8 +378,8 @@ static int find_beside(struct artifact_search *s, struct artifact *ret,
 	return rc;
 }
 
-static int find_either(struct artifact_search *s, struct artifact *ret,
-		       struct error *err)
+static int find_named_or_referring(struct artifact_search *s,
+				   struct artifact *ret, struct error *err)
 {
 	AUTO_FREE char *text = NULL;
 	struct digest d;
@@ -391,7 +391,7 @@ static int find_either(struct artifact_search *s, struct artifact *ret,
 				      ARTIFACT_ANNOTATION);
 	if (!text)
 		return s->named ? try_artifact(s, s->named, false, ret, err)
-				: find_beside(s, ret, err);
+				: find_among_referrers(s, ret, err);
 	rc = digest_parse(text, &d, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "annotation " ARTIFACT_ANNOTATION);
@@ -406,8 +406,9 @@ static int find_either(struct artifact_search *s, struct artifact *ret,
 }
 
 /* Run a search in which everything but the image's manifest is set. */
-static int find_in(struct artifact_search *s, const struct oci_manifest *image,
-		   struct artifact *ret, struct error *err)
+static int find_artifact_of_image(struct artifact_search *s,
+				  const struct oci_manifest *image,
+				  struct artifact *ret, struct error *err)
 {
 	struct oci_image parsed;
 	char text[DIGEST_STR_MAX];
@@ -419,7 +420,7 @@ static int find_in(struct artifact_search *s, const struct oci_manifest *image,
 		return error_wrap(err, rc, "image %s", text);
 	s->image = &image->digest;
 	s->m = &parsed;
-	rc = find_either(s, ret, err);
+	rc = find_named_or_referring(s, ret, err);
 	thread_join(&s->thread);
 	if (rc == 0) {
 		ret->image_config = s->config;
@@ -439,7 +440,7 @@ int artifact_find_of(struct oci_store *store, const struct oci_manifest *image,
 				     .judge = judge,
 				     .early = early };
 
-	return find_in(&s, image, ret, err);
+	return find_artifact_of_image(&s, image, ret, err);
 }
 
 int artifact_find_among(struct oci_store *store, const struct digest *image,
@@ -459,7 +460,7 @@ int artifact_find_among(struct oci_store *store, const struct digest *image,
 	rc = oci_get_manifest(store, text, &m, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "image %s", text);
-	return find_in(&s, &m, ret, err);
+	return find_artifact_of_image(&s, &m, ret, err);
 }
 
 int artifact_find(struct oci_store *store, const struct digest *image,
@@ -517,7 +518,8 @@ static int put_unpacked(struct source_sink *sink, uint64_t pos,
 	return artifact_unpack_put(h->u, data, len, err);
 }
 
-static int unpack_here(const struct file_fetch *f, int fd, struct error *err)
+static int unpack_in_this_process(const struct file_fetch *f, int fd,
+				  struct error *err)
 {
 	AUTO(artifact_unpack) u = NULL;
 	struct stream_unpacking h = { .sink.put = put_unpacked };
@@ -537,8 +539,8 @@ struct handing {
 	bool has_failed; /* the parser refused more bytes */
 };
 
-static int hand_on(struct source_sink *sink, uint64_t pos, const void *data,
-		   size_t len, struct error *err)
+static int hand_data_to_parser(struct source_sink *sink, uint64_t pos,
+			       const void *data, size_t len, struct error *err)
 {
 	struct handing *h = container_of(sink, struct handing, sink);
 	int rc = h->parser->put(h->parser, &h->job, data, len, err);
@@ -547,10 +549,11 @@ static int hand_on(struct source_sink *sink, uint64_t pos, const void *data,
 	return rc;
 }
 
-static int unpack_elsewhere(const struct file_fetch *f, int fd,
+static int unpack_in_parser(const struct file_fetch *f, int fd,
 			    struct error *err)
 {
-	struct handing h = { .sink.put = hand_on, .parser = f->parser };
+	struct handing h = { .sink.put = hand_data_to_parser,
+			     .parser = f->parser };
 	struct error why = ERROR_INIT;
 	int rc = h.parser->unpack(h.parser, fd, f->size, &h.job, err), end;
 
@@ -607,8 +610,8 @@ static int hash_and_sync(const struct file_fetch *f, int fd, struct error *err)
 
 /* Let a process that can only read the file check it, while this one hashes and syncs it: a
  * container waits until all of that is done. */
-static int check_elsewhere(const struct file_fetch *f, int fd,
-			   struct error *err)
+static int check_file_in_parser(const struct file_fetch *f, int fd,
+				struct error *err)
 {
 	AUTO_CLOSE int only_read = open(f->path, O_RDONLY | O_CLOEXEC);
 	struct error why = ERROR_INIT;
@@ -644,9 +647,10 @@ static int fetch_blob(const struct file_fetch *f, struct error *err)
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, EINVAL, "'%s' is no regular file",
 				 f->path);
-	rc = f->parser ? unpack_elsewhere(f, fd, err) : unpack_here(f, fd, err);
+	rc = f->parser ? unpack_in_parser(f, fd, err)
+		       : unpack_in_this_process(f, fd, err);
 	if (rc == 0)
-		rc = f->parser ? check_elsewhere(f, fd, err)
+		rc = f->parser ? check_file_in_parser(f, fd, err)
 			       : hash_and_sync(f, fd, err);
 	if (rc < 0)
 		(void)unlink(f->path);

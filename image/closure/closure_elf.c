@@ -76,8 +76,9 @@ static int add_loaded(struct closure *c, const struct closure_file *f,
 }
 
 /* Visit FOLDER/NAME; `*ret_found` is false when there is no such file. */
-static int visit_in(struct closure *c, const char *folder, size_t folder_len,
-		    const char *name, bool *ret_found, struct error *err)
+static int visit_file_in_folder(struct closure *c, const char *folder,
+				size_t folder_len, const char *name,
+				bool *ret_found, struct error *err)
 {
 	char path[SEARCH_MAX + NAME_MAX_LEN + 2];
 	struct rootfs_file found;
@@ -133,7 +134,8 @@ static int visit_in_list(struct closure *c, const struct closure_file *f,
 		size_t n = expand_origin(f, list, len, folder);
 
 		if (n)
-			rc = visit_in(c, folder, n, name, ret_found, err);
+			rc = visit_file_in_folder(c, folder, n, name, ret_found,
+						  err);
 		list += len;
 		list += strspn(list, ":");
 	}
@@ -178,8 +180,9 @@ static int visit_library(struct closure *c, const struct closure_file *f,
 		return closure_visit_program(c, at, err);
 	for (size_t i = 0;
 	     i < ARRAY_SIZE(default_folders) && rc == 0 && !is_found; i++)
-		rc = visit_in(c, default_folders[i], strlen(default_folders[i]),
-			      name, &is_found, err);
+		rc = visit_file_in_folder(c, default_folders[i],
+					  strlen(default_folders[i]), name,
+					  &is_found, err);
 	return rc;
 }
 
@@ -198,8 +201,8 @@ static int read_string(struct closure *c, const struct closure_file *f,
 	return closure_read(c, &f->inode, s->off + at, ret, (size_t)len, err);
 }
 
-static int look_strings(struct closure *c, struct closure_file *f,
-			struct error *err)
+static int visit_needed_libraries(struct closure *c, struct closure_file *f,
+				  struct error *err)
 {
 	char list[SEARCH_MAX + 1] = "", name[NAME_MAX_LEN + 1];
 	const struct elf_dynamic *d = f->dynamic;
@@ -215,8 +218,8 @@ static int look_strings(struct closure *c, struct closure_file *f,
 	return rc < 0 ? rc : add_loaded(c, f, err);
 }
 
-static int look_dynamic(struct closure *c, struct closure_file *f,
-			struct error *err)
+static int read_dynamic_section(struct closure *c, struct closure_file *f,
+				struct error *err)
 {
 	AUTO_FREE uint8_t *data = malloc((size_t)f->want.len + 1);
 	struct elf_range want = { 0, 0 };
@@ -234,7 +237,7 @@ static int look_dynamic(struct closure *c, struct closure_file *f,
 		return add_loaded(c, f, err);
 	if (f->dynamic->strings.len <= STRINGS_MAX)
 		want = f->dynamic->strings;
-	return closure_visit_again(c, f, &want, look_strings, err);
+	return closure_visit_again(c, f, &want, visit_needed_libraries, err);
 }
 
 static int visit_interpreter(struct closure *c, const struct closure_file *f,
@@ -250,8 +253,8 @@ static int visit_interpreter(struct closure *c, const struct closure_file *f,
 	return rc < 0 ? rc : closure_visit_program(c, path, err);
 }
 
-static int look_segments(struct closure *c, struct closure_file *f,
-			 struct error *err)
+static int read_program_headers(struct closure *c, struct closure_file *f,
+				struct error *err)
 {
 	uint8_t data[ELF_PROGRAM_HEADERS_MAX * ELF_PROGRAM_HEADER_SIZE];
 	size_t len = (size_t)f->elf->program_headers.len;
@@ -265,7 +268,8 @@ static int look_segments(struct closure *c, struct closure_file *f,
 	rc = visit_interpreter(c, f, err);
 	if (rc < 0 || f->elf->dynamic.len == 0)
 		return rc < 0 ? rc : add_loaded(c, f, err);
-	return closure_visit_again(c, f, &f->elf->dynamic, look_dynamic, err);
+	return closure_visit_again(c, f, &f->elf->dynamic, read_dynamic_section,
+				   err);
 }
 
 int closure_look_elf(struct closure *c, struct closure_file *f,
@@ -287,9 +291,9 @@ int closure_look_elf(struct closure *c, struct closure_file *f,
 	/* The program headers are nearly always within the bytes just fetched. */
 	return f->elf->program_headers.off + f->elf->program_headers.len <=
 			       f->want.len
-		       ? look_segments(c, f, err)
+		       ? read_program_headers(c, f, err)
 		       : closure_visit_again(c, f, &f->elf->program_headers,
-					     look_segments, err);
+					     read_program_headers, err);
 }
 
 int closure_look_ld_cache(struct closure *c, struct closure_file *f,

@@ -28,8 +28,8 @@ static const char *const files[] = {
 
 /* Look into lib/modules, the file with the platform's classes: its table of contents is read
  * at every start. */
-static int look_modules(struct closure *c, struct closure_file *f,
-			struct error *err)
+static int read_modules_file(struct closure *c, struct closure_file *f,
+			     struct error *err)
 {
 	uint8_t head[MODULES_HEAD];
 	uint64_t len;
@@ -163,6 +163,7 @@ int closure_run_java(struct closure *c, const struct rootfs_file *program,
 		rc = add_archive(c, path, err);
 	(void)snprintf(path, sizeof(path), "%s/" MODULES, home);
 	if (rc == 0)
-		rc = closure_visit(c, path, look_modules, MODULES_HEAD, err);
+		rc = closure_visit(c, path, read_modules_file, MODULES_HEAD,
+				   err);
 	return rc < 0 ? rc : add_words(c, words, n, err);
 }

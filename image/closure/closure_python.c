@@ -79,7 +79,7 @@ static bool is_frozen(const struct closure *c, const char *folder,
 	return false;
 }
 
-static closure_look_fn look_code, look_text;
+static closure_look_fn scan_compiled_module, scan_module_text;
 
 /* Visit FOLDER/NAME.py or its byte code; `*ret_found` is true when one exists. */
 static int visit_source(struct closure *c, const char *folder, const char *name,
@@ -92,10 +92,12 @@ static int visit_source(struct closure *c, const char *folder, const char *name,
 		       folder, name, c->python.minor);
 	*ret_found = true;
 	if (closure_find_file(c, path, &f))
-		return closure_visit(c, path, look_code, CLOSURE_TEXT_MAX, err);
+		return closure_visit(c, path, scan_compiled_module,
+				     CLOSURE_TEXT_MAX, err);
 	(void)snprintf(path, sizeof(path), "%s/%s.py", folder, name);
 	if (closure_find_file(c, path, &f))
-		return closure_visit(c, path, look_text, CLOSURE_TEXT_MAX, err);
+		return closure_visit(c, path, scan_module_text,
+				     CLOSURE_TEXT_MAX, err);
 	*ret_found = false;
 	return 0;
 }
@@ -251,8 +253,8 @@ static int visit_import(void *arg, const struct python_import *i)
 	return visit_module(m->c, at.path, item, &is_found, &ignored, m->err);
 }
 
-static int look_module(struct closure *c, struct closure_file *f, bool is_code,
-		       struct error *err)
+static int scan_module_imports(struct closure *c, struct closure_file *f,
+			       bool is_code, struct error *err)
 {
 	struct importer m = { .c = c, .err = err };
 	AUTO_BUF text = BUF_INIT;
@@ -272,16 +274,16 @@ static int look_module(struct closure *c, struct closure_file *f, bool is_code,
 	return rc == -ENOTSUP ? 0 : rc;
 }
 
-static int look_code(struct closure *c, struct closure_file *f,
-		     struct error *err)
+static int scan_compiled_module(struct closure *c, struct closure_file *f,
+				struct error *err)
 {
-	return look_module(c, f, true, err);
+	return scan_module_imports(c, f, true, err);
 }
 
-static int look_text(struct closure *c, struct closure_file *f,
-		     struct error *err)
+static int scan_module_text(struct closure *c, struct closure_file *f,
+			    struct error *err)
 {
-	return look_module(c, f, false, err);
+	return scan_module_imports(c, f, false, err);
 }
 
 /* ------------------------------------------------------------ interpreter --- */
@@ -389,8 +391,8 @@ static int visit_script(struct closure *c, const char *path, struct error *err)
 	cut_path(folder, 1);
 	rc = add_folder(c, folder[0] ? folder : "/", err);
 	return rc < 0 ? rc
-		      : closure_visit(c, path, look_text, CLOSURE_TEXT_MAX,
-				      err);
+		      : closure_visit(c, path, scan_module_text,
+				      CLOSURE_TEXT_MAX, err);
 }
 
 static int run_module(struct closure *c, const char *name, struct error *err)
@@ -404,7 +406,8 @@ static int run_module(struct closure *c, const char *name, struct error *err)
 		       : visit_source(c, at.path, "__main__", &is_found, err);
 }
 
-static int run_text(struct closure *c, const char *text, struct error *err)
+static int scan_program_text(struct closure *c, const char *text,
+			     struct error *err)
 {
 	struct importer m = { .c = c, .err = err };
 
@@ -429,7 +432,7 @@ static int run_words(struct closure *c, const char *const *words, size_t n,
 		if (strcmp(words[i], "-m") == 0)
 			return run_module(c, words[i + 1], err);
 		if (strcmp(words[i], "-c") == 0)
-			return run_text(c, words[i + 1], err);
+			return scan_program_text(c, words[i + 1], err);
 		/* These two options take an argument. */
 		i += strcmp(words[i], "-W") == 0 || strcmp(words[i], "-X") == 0;
 	}

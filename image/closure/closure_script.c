@@ -69,8 +69,8 @@ static int scan_shell(struct closure *c, const char *text, size_t len,
 static closure_look_fn look_shell_script;
 
 /* Look into a file named by a command's argument: a program, or data of the command. */
-static int look_told_file(struct closure *c, struct closure_file *f,
-			  struct error *err)
+static int look_into_argument_file(struct closure *c, struct closure_file *f,
+				   struct error *err)
 {
 	char head[4];
 	int rc;
@@ -95,7 +95,7 @@ static int visit_words(struct closure *c, const char *const *words, size_t n,
 
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if (words[i][0] == '/')
-			rc = closure_visit(c, words[i], look_told_file,
+			rc = closure_visit(c, words[i], look_into_argument_file,
 					   CLOSURE_HEAD, err);
 	return rc;
 }
@@ -387,7 +387,7 @@ static int run_first_line(struct closure *c, struct closure_file *f, char *line,
 
 /* The script of an image's command often runs its arguments with exec "$@", so look into
  * these as a command. */
-static int run_told_words(struct closure *c, struct error *err)
+static int visit_words_of_command(struct closure *c, struct error *err)
 {
 	return c->start->n_words > 1 ? closure_run(c, c->start->words + 1,
 						   c->start->n_words - 1, err)
@@ -412,5 +412,5 @@ int closure_look_program(struct closure *c, struct closure_file *f,
 	head[strcspn(head, "\n")] = '\0';
 	if (rc == 0)
 		rc = run_first_line(c, f, head, err);
-	return rc == 0 && is_first ? run_told_words(c, err) : rc;
+	return rc == 0 && is_first ? visit_words_of_command(c, err) : rc;
 }

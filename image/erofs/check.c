@@ -52,13 +52,13 @@ struct checker {
 };
 
 /* Fail with -EINVAL and "EROFS inode NID: WHAT". */
-static int check_bad(struct checker *c, uint64_t nid, const char *what)
+static int fail_inode(struct checker *c, uint64_t nid, const char *what)
 {
 	return error_set(c->err, EINVAL, "EROFS inode %llu: %s",
 			 (unsigned long long)nid, what);
 }
 
-static int bad_super(struct checker *c, const char *what)
+static int fail_superblock(struct checker *c, const char *what)
 {
 	return error_set(c->err, EINVAL, "EROFS superblock: %s", what);
 }
@@ -75,23 +75,23 @@ static uint64_t mask_of(uint64_t from, uint64_t to)
 
 /* Give bytes [pos, pos + len) of the image, `pos` a multiple of four, to inode `nid` (0: to
  * the image) as their only owner; padding up to the next multiple of four must be 0. -EINVAL. */
-static int check_claim(struct checker *c, uint64_t nid, uint64_t pos,
-		       uint64_t len)
+static int claim_zero_padded_range(struct checker *c, uint64_t nid,
+				   uint64_t pos, uint64_t len)
 {
 	uint64_t first = pos / UNIT, end, mask;
 
 	if (len > c->img->len || pos > c->img->len - len)
-		return check_bad(c, nid, "content leaves the image");
+		return fail_inode(c, nid, "content leaves the image");
 	end = round_up(pos + len, UNIT) / UNIT;
 	if (!bytes_are_zero(c->img->data + pos + len, end * UNIT - pos - len))
-		return check_bad(c, nid, "bytes behind its content");
+		return fail_inode(c, nid, "bytes behind its content");
 	while (first < end) {
 		uint64_t word = first / 64;
 		uint64_t to = end - word * 64 < 64 ? end - word * 64 : 64;
 
 		mask = mask_of(first % 64, to);
 		if (c->used[word] & mask)
-			return check_bad(c, nid, "shares bytes with another");
+			return fail_inode(c, nid, "shares bytes with another");
 		c->used[word] |= mask;
 		first = word * 64 + to;
 	}
@@ -99,7 +99,7 @@ static int check_claim(struct checker *c, uint64_t nid, uint64_t pos,
 }
 
 /* Bytes that nothing has claimed must be zero. */
-static int check_rest(struct checker *c)
+static int check_unclaimed_is_zero(struct checker *c)
 {
 	for (uint64_t w = 0; w < c->img->len / WORD_BYTES; w++) {
 		const uint8_t *p = c->img->data + w * WORD_BYTES;
@@ -155,22 +155,24 @@ static int check_super(struct checker *c, size_t len)
 				 "EROFS superblock: unknown features 0x%x",
 				 unknown);
 	if (img->len != len)
-		return bad_super(c, "the image does not end with its blocks");
+		return fail_superblock(
+			c, "the image does not end with its blocks");
 	if (img->meta_off != 0)
-		return bad_super(c, "inodes that do not count from byte 0");
+		return fail_superblock(c,
+				       "inodes that do not count from byte 0");
 	if (img->build_time_nsec != 0 ||
 	    !bytes_are_zero(sb + SB_VOLUME_NAME,
 			    SB_FEATURE_INCOMPAT - SB_VOLUME_NAME) ||
 	    !bytes_are_zero(sb + SB_FEATURE_INCOMPAT + 4, 2) ||
 	    !bytes_are_zero(sb + SB_DIRBLKBITS, EROFS_SB_SIZE - SB_DIRBLKBITS))
-		return bad_super(c, "unknown fields");
+		return fail_superblock(c, "unknown fields");
 	if (img->n_devices == 0 || img->devt_off != end)
-		return bad_super(c, "no device table behind it");
+		return fail_superblock(c, "no device table behind it");
 	rc = check_slots(c);
 	if (rc < 0)
 		return rc;
 	end += (uint64_t)img->n_devices * EROFS_DEVT_SIZE;
-	return check_claim(c, 0, EROFS_SB_POS, end - EROFS_SB_POS);
+	return claim_zero_padded_range(c, 0, EROFS_SB_POS, end - EROFS_SB_POS);
 }
 
 /* ---------------------------------------------------------------------------- xattrs --- */
@@ -225,7 +227,7 @@ static const char *find_fault(const uint8_t *p, uint64_t room)
 }
 
 /* Order of xattrs: by namespace, then by name. */
-static int check_compare(const uint8_t *a, const uint8_t *b)
+static int compare_xattr_entries(const uint8_t *a, const uint8_t *b)
 {
 	size_t a_len = a[XE_NAME_LEN], b_len = b[XE_NAME_LEN];
 	int c = a[XE_INDEX] - b[XE_INDEX];
@@ -250,7 +252,8 @@ static int check_shared_xattrs(struct checker *c)
 		if (fault)
 			return error_set(c->err, EINVAL,
 					 "EROFS shared xattrs: %s", fault);
-		rc = check_claim(c, 0, pos, size_of(img->data + pos));
+		rc = claim_zero_padded_range(c, 0, pos,
+					     size_of(img->data + pos));
 		if (rc < 0)
 			return rc;
 		at = (pos - img->xattr_off) / 4;
@@ -289,16 +292,17 @@ static const uint8_t *shared_at(const struct checker *c, const struct area *a,
 	return c->img->data + c->img->xattr_off + 4 * id;
 }
 
-static int check_ids(struct checker *c, uint64_t nid, struct area *a)
+static int check_shared_xattr_ids(struct checker *c, uint64_t nid,
+				  struct area *a)
 {
 	const uint8_t *before = NULL, *p;
 
 	for (unsigned int k = 0; k < a->n_ids; k++, before = p) {
 		p = shared_at(c, a, k);
 		if (!p)
-			return check_bad(c, nid, "refers to no shared xattr");
-		if (before && check_compare(before, p) >= 0)
-			return check_bad(c, nid, "xattrs out of order");
+			return fail_inode(c, nid, "refers to no shared xattr");
+		if (before && compare_xattr_entries(before, p) >= 0)
+			return fail_inode(c, nid, "xattrs out of order");
 		count_name(a, p);
 	}
 	return 0;
@@ -312,7 +316,7 @@ static bool is_shared_too(const struct checker *c, struct area *a,
 	int order = -1;
 
 	while (a->next < a->n_ids) {
-		order = check_compare(shared_at(c, a, a->next), entry);
+		order = compare_xattr_entries(shared_at(c, a, a->next), entry);
 		if (order >= 0)
 			break;
 		a->next++;
@@ -320,7 +324,7 @@ static bool is_shared_too(const struct checker *c, struct area *a,
 	return a->next < a->n_ids && order == 0;
 }
 
-static int check_own(struct checker *c, uint64_t nid, struct area *a)
+static int check_inline_xattrs(struct checker *c, uint64_t nid, struct area *a)
 {
 	const uint8_t *before = NULL;
 
@@ -329,11 +333,11 @@ static int check_own(struct checker *c, uint64_t nid, struct area *a)
 		const char *fault = find_fault(p, a->left);
 
 		if (fault)
-			return check_bad(c, nid, fault);
-		if (before && check_compare(before, p) >= 0)
-			return check_bad(c, nid, "xattrs out of order");
+			return fail_inode(c, nid, fault);
+		if (before && compare_xattr_entries(before, p) >= 0)
+			return fail_inode(c, nid, "xattrs out of order");
 		if (is_shared_too(c, a, p))
-			return check_bad(c, nid, "an xattr that it has twice");
+			return fail_inode(c, nid, "an xattr that it has twice");
 		count_name(a, p);
 		before = p;
 		a->at += round_up(size_of(p), 4);
@@ -353,18 +357,19 @@ static int check_xattrs(struct checker *c, const struct erofs_inode *i)
 		return 0;
 	a.n_ids = p[XH_SHARED_COUNT];
 	if (EROFS_XATTR_HEADER + 4 * a.n_ids > i->xattr_len)
-		return check_bad(c, i->nid, "more shared xattrs than room");
+		return fail_inode(c, i->nid, "more shared xattrs than room");
 	if (!bytes_are_zero(p, XH_SHARED_COUNT) ||
 	    !bytes_are_zero(p + XH_SHARED_COUNT + 1,
 			    EROFS_XATTR_HEADER - XH_SHARED_COUNT - 1))
-		return check_bad(c, i->nid, "unknown fields before its xattrs");
+		return fail_inode(c, i->nid,
+				  "unknown fields before its xattrs");
 	a.at = a.ids + (size_t)4 * a.n_ids;
 	a.left = i->xattr_len - EROFS_XATTR_HEADER - 4 * a.n_ids;
-	rc = check_ids(c, i->nid, &a);
+	rc = check_shared_xattr_ids(c, i->nid, &a);
 	if (rc == 0)
-		rc = check_own(c, i->nid, &a);
+		rc = check_inline_xattrs(c, i->nid, &a);
 	if (rc == 0 && a.names > NAMES_MAX)
-		return check_bad(c, i->nid, "more names of xattrs than fit");
+		return fail_inode(c, i->nid, "more names of xattrs than fit");
 	return rc;
 }
 
@@ -375,10 +380,10 @@ static int claim_blocks(struct checker *c, const struct erofs_inode *i,
 {
 	uint64_t pos = i->u * (uint64_t)EROFS_BLOCK;
 	uint64_t whole = round_up(len, EROFS_BLOCK);
-	int rc = check_claim(c, i->nid, pos, whole);
+	int rc = claim_zero_padded_range(c, i->nid, pos, whole);
 
 	if (rc == 0 && !bytes_are_zero(c->img->data + pos + len, whole - len))
-		rc = check_bad(c, i->nid, "bytes behind its content");
+		rc = fail_inode(c, i->nid, "bytes behind its content");
 	return rc;
 }
 
@@ -394,13 +399,14 @@ static int claim_content(struct checker *c, const struct erofs_inode *i)
 		end = pos + tail;
 		if (tail == 0 ||
 		    i->pos / EROFS_BLOCK != (end - 1) / EROFS_BLOCK)
-			return check_bad(c, i->nid, "its tail crosses a block");
-		rc = check_claim(c, i->nid, pos, tail);
+			return fail_inode(c, i->nid,
+					  "its tail crosses a block");
+		rc = claim_zero_padded_range(c, i->nid, pos, tail);
 	}
 	if (rc < 0)
 		return rc;
 	if (i->size == tail)
-		return i->u ? check_bad(c, i->nid, "a block, but no content")
+		return i->u ? fail_inode(c, i->nid, "a block, but no content")
 			    : 0;
 	return claim_blocks(c, i, i->size - tail);
 }
@@ -414,16 +420,17 @@ static int check_chunks(struct checker *c, const struct erofs_inode *i)
 	int rc = erofs_chunks(c->img, i, &index, &n, &bits, c->err);
 
 	if (rc == 0)
-		rc = check_claim(c, i->nid, (uint64_t)(index - c->img->data),
-				 n * EROFS_CHUNK_INDEX_SIZE);
+		rc = claim_zero_padded_range(c, i->nid,
+					     (uint64_t)(index - c->img->data),
+					     n * EROFS_CHUNK_INDEX_SIZE);
 	for (uint64_t k = 0; rc == 0 && k < n; k++) {
 		const uint8_t *p = index + k * EROFS_CHUNK_INDEX_SIZE;
 		bool is_hole = get_le32(p + CHUNK_BLKADDR) == EROFS_NULL_ADDR;
 
 		if (is_hole != (get_le16(p + CHUNK_DEVICE) == 0))
-			rc = check_bad(c, i->nid,
-				       is_hole ? "a hole of a device"
-					       : "a chunk of no device");
+			rc = fail_inode(c, i->nid,
+					is_hole ? "a hole of a device"
+						: "a chunk of no device");
 	}
 	for (off = 0; rc == 0 && off < i->size; off += m.len)
 		rc = erofs_map(c->img, i, off, &m, c->err);
@@ -438,8 +445,8 @@ static int check_file(struct checker *c, const struct erofs_inode *i)
 	if (i->size == 0)
 		return i->layout == EROFS_LAYOUT_FLAT_PLAIN && i->u == 0
 			       ? 0
-			       : check_bad(c, i->nid,
-					   "an empty file with content");
+			       : fail_inode(c, i->nid,
+					    "an empty file with content");
 	if (i->layout == EROFS_LAYOUT_CHUNK_BASED)
 		return check_chunks(c, i);
 	if (i->layout == EROFS_LAYOUT_FLAT_INLINE)
@@ -463,7 +470,7 @@ static int check_special(struct checker *c, const struct erofs_inode *i)
 
 	if (i->layout != EROFS_LAYOUT_FLAT_PLAIN || i->size != 0 ||
 	    (!is_device && i->u != 0))
-		return check_bad(c, i->nid, "a special file with content");
+		return fail_inode(c, i->nid, "a special file with content");
 	return 0;
 }
 
@@ -486,14 +493,15 @@ static int check_head(struct checker *c, const struct erofs_inode *i)
 	const uint8_t *p = c->img->data + i->pos;
 
 	if (i->head != EROFS_EXTENDED_SIZE)
-		return check_bad(c, i->nid, "a compact inode");
+		return fail_inode(c, i->nid, "a compact inode");
 	if (!bytes_are_zero(p + INO_RESERVED, 2) ||
 	    !bytes_are_zero(p + INO_RESERVED2,
 			    EROFS_EXTENDED_SIZE - INO_RESERVED2))
-		return check_bad(c, i->nid, "unknown fields");
+		return fail_inode(c, i->nid, "unknown fields");
 	if (i->nlink == 0)
-		return check_bad(c, i->nid, "wrong number of links");
-	return check_claim(c, i->nid, i->pos, i->head + (uint64_t)i->xattr_len);
+		return fail_inode(c, i->nid, "wrong number of links");
+	return claim_zero_padded_range(c, i->nid, i->pos,
+				       i->head + (uint64_t)i->xattr_len);
 }
 
 /* Check an inode that was found for the first time, as an entry of folder `parent`. */
@@ -535,8 +543,8 @@ struct folder_check {
 	uint64_t n_folders;
 };
 
-static bool is_behind(const struct folder_check *s, const char *name,
-		      size_t len)
+static bool is_name_behind_previous(const struct folder_check *s,
+				    const char *name, size_t len)
 {
 	size_t n = len < s->prev_len ? len : s->prev_len;
 	int order = n ? memcmp(s->prev, name, n) : 0;
@@ -555,9 +563,9 @@ static int check_entry(struct folder_check *s, uint64_t nid, uint8_t type)
 		if (rc < 0)
 			return rc;
 		if (S_ISDIR(i.mode))
-			return check_bad(c, nid, "a folder with two names");
+			return fail_inode(c, nid, "a folder with two names");
 		if (c->links[nid] == 1)
-			return check_bad(c, nid, "wrong number of links");
+			return fail_inode(c, nid, "wrong number of links");
 		c->links[nid]--;
 	} else {
 		rc = check_inode(c, nid, s->dir->nid, &i);
@@ -567,7 +575,7 @@ static int check_entry(struct folder_check *s, uint64_t nid, uint8_t type)
 	s->n_folders += S_ISDIR(i.mode);
 	return erofs_file_type(i.mode) == type
 		       ? 0
-		       : check_bad(c, nid, "an entry of another type");
+		       : fail_inode(c, nid, "an entry of another type");
 }
 
 static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
@@ -577,8 +585,8 @@ static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 	uint64_t want;
 
 	(void)cookie;
-	if (!is_behind(s, name, len))
-		return check_bad(s->c, s->dir->nid, "entries out of order");
+	if (!is_name_behind_previous(s, name, len))
+		return fail_inode(s->c, s->dir->nid, "entries out of order");
 	s->prev = name;
 	s->prev_len = len;
 	if (name[0] != '.' || len > 2 || (len == 2 && name[1] != '.'))
@@ -587,7 +595,7 @@ static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 	s->n_dots++;
 	return nid == want && type == EROFS_FT_DIR
 		       ? 0
-		       : check_bad(s->c, s->dir->nid, "wrong '.' or '..'");
+		       : fail_inode(s->c, s->dir->nid, "wrong '.' or '..'");
 }
 
 /* Check what erofs_readdir() ignores: fields that must be zero, and the unused bytes behind
@@ -601,11 +609,11 @@ static int check_dir_block(struct checker *c, const struct erofs_inode *dir,
 
 	for (size_t k = 0; k < n; k++)
 		if (p[k * EROFS_DIRENT_SIZE + DIRENT_RESERVED] != 0)
-			return check_bad(c, dir->nid,
-					 "unknown fields of an entry");
+			return fail_inode(c, dir->nid,
+					  "unknown fields of an entry");
 	last += strnlen((const char *)p + last, len - last);
 	if (!bytes_are_zero(p + last, len - last))
-		return check_bad(c, dir->nid, "bytes behind its last name");
+		return fail_inode(c, dir->nid, "bytes behind its last name");
 	return 0;
 }
 
@@ -634,11 +642,11 @@ static int check_folder(struct checker *c, const struct check_dir *dir)
 	if (rc == 0)
 		rc = erofs_readdir(c->img, &i, 0, take_entry, &s, c->err);
 	if (rc == 0 && s.n_dots != 2)
-		return check_bad(c, dir->nid, "no '.' or '..'");
+		return fail_inode(c, dir->nid, "no '.' or '..'");
 	if (rc == 0)
 		rc = check_dir_blocks(c, &i);
 	if (rc == 0 && i.nlink != 2 + s.n_folders)
-		return check_bad(c, dir->nid, "wrong number of links");
+		return fail_inode(c, dir->nid, "wrong number of links");
 	return rc;
 }
 
@@ -648,7 +656,7 @@ static int check_counts(struct checker *c)
 {
 	for (uint64_t nid = 0; nid < c->n_nids; nid++)
 		if (c->links[nid] > 1)
-			return check_bad(c, nid, "wrong number of links");
+			return fail_inode(c, nid, "wrong number of links");
 	if (c->n_inodes != c->img->n_inodes)
 		return error_set(c->err, EINVAL,
 				 "EROFS superblock: %llu inodes, found %llu",
@@ -674,7 +682,7 @@ static int check_all(struct checker *c, size_t len)
 	}
 	if (rc == 0)
 		rc = check_counts(c);
-	return rc < 0 ? rc : check_rest(c);
+	return rc < 0 ? rc : check_unclaimed_is_zero(c);
 }
 
 int erofs_check(const void *data, size_t len, struct erofs_image *ret,

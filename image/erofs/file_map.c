@@ -215,7 +215,7 @@ static int read_dirs(struct file_map_builder *b)
 	return rc;
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_runs_by_offset(const void *a, const void *b)
 {
 	const struct device_run *x = a, *y = b;
 
@@ -229,7 +229,8 @@ static int by_place(const void *a, const void *b)
 static int sort_runs(struct erofs_file_map *m, struct error *err)
 {
 	if (m->n_runs)
-		qsort(m->runs, m->n_runs, sizeof(*m->runs), by_place);
+		qsort(m->runs, m->n_runs, sizeof(*m->runs),
+		      compare_runs_by_offset);
 	for (m->leaves = 1; m->leaves < m->n_runs; m->leaves *= 2)
 		;
 	m->ends = calloc(2 * m->leaves, sizeof(*m->ends));
@@ -284,8 +285,8 @@ static size_t next_run(const struct erofs_file_map *m, size_t i, uint64_t voff)
 	return k - m->leaves;
 }
 
-static int map_at(struct file_map *base, uint64_t voff, uint64_t len,
-		  file_range_fn *each, void *arg, struct error *err)
+static int map_device_range(struct file_map *base, uint64_t voff, uint64_t len,
+			    file_range_fn *each, void *arg, struct error *err)
 {
 	struct erofs_file_map *m =
 		container_of(base, struct erofs_file_map, base);
@@ -339,9 +340,9 @@ static int find_file(const struct erofs_file_map *m, const char *path,
 	return rc;
 }
 
-static int map_of(struct file_map *base, const char *path, uint64_t off,
-		  uint64_t len, file_range_fn *each, void *arg,
-		  struct error *err)
+static int map_file_range(struct file_map *base, const char *path, uint64_t off,
+			  uint64_t len, file_range_fn *each, void *arg,
+			  struct error *err)
 {
 	struct erofs_file_map *m =
 		container_of(base, struct erofs_file_map, base);
@@ -366,7 +367,8 @@ static int map_of(struct file_map *base, const char *path, uint64_t off,
 	return rc;
 }
 
-static const struct file_map_ops ops = { .at = map_at, .of = map_of };
+static const struct file_map_ops ops = { .at = map_device_range,
+					 .of = map_file_range };
 
 void erofs_file_map_free(struct file_map *base)
 {

@@ -129,8 +129,8 @@ static uint32_t encode_device(uint32_t major, uint32_t minor)
 	return (minor & 0xff) | major << 8 | (minor & ~UINT32_C(0xff)) << 12;
 }
 
-static uint32_t inode_u(struct image_writer *w, const struct inode *i,
-			const struct inode_plan *p)
+static uint32_t get_inode_union(struct image_writer *w, const struct inode *i,
+				const struct inode_plan *p)
 {
 	if (S_ISCHR(i->mode) || S_ISBLK(i->mode))
 		return encode_device(i->major, i->minor);
@@ -209,7 +209,7 @@ static int put_inode(struct image_writer *w, const struct inode *i,
 				    1));
 	put_le16(b + INO_MODE, i->mode);
 	put_le64(b + INO_SIZE, p.size);
-	put_le32(b + INO_U, inode_u(w, i, &p));
+	put_le32(b + INO_U, get_inode_union(w, i, &p));
 	put_le32(b + INO_INO, ino);
 	put_le32(b + INO_UID, i->uid);
 	put_le32(b + INO_GID, i->gid);

@@ -56,7 +56,7 @@ struct content_read {
 
 /* ---------------------------------------------------------------- giving on --- */
 
-static struct span_room *room_at_hand(struct content_read *r, size_t span)
+static struct span_room *get_span_in_memory(struct content_read *r, size_t span)
 {
 	if (span >= r->first && span < r->first + r->n_run &&
 	    r->rooms[span - r->first])
@@ -87,8 +87,8 @@ static int give_zeros(struct content_read *r, uint64_t to, struct error *err)
  * Pass on the bytes whose spans are in memory, in order. `*ret_span` is the first missing span,
  * or the map's n_spans when everything was passed on.
  */
-static int give_what_is_here(struct content_read *r, size_t *ret_span,
-			     struct error *err)
+static int give_spans_in_memory(struct content_read *r, size_t *ret_span,
+				struct error *err)
 {
 	const struct blockmap *m = r->s->map;
 
@@ -113,7 +113,7 @@ static int give_what_is_here(struct content_read *r, size_t *ret_span,
 		}
 		plain = p.plain + (r->pos - p.at);
 		i = blockmap_find_span(m, p.pack, plain);
-		room = room_at_hand(r, i);
+		room = get_span_in_memory(r, i);
 		if (!room) {
 			*ret_span = i;
 			return 0;
@@ -341,7 +341,7 @@ static int run_put(struct source_sink *sink, uint64_t pos, const void *data,
 		       k->off + k->filled) {
 		rc = unpack_next(k, err);
 		if (rc == 0)
-			rc = give_what_is_here(r, &missing, err);
+			rc = give_spans_in_memory(r, &missing, err);
 	}
 	return rc;
 }
@@ -477,7 +477,7 @@ static int load_span(struct content_read *r, size_t span, struct error *err)
 
 /* ------------------------------------------------------------------ damage --- */
 
-static void expel_window(const struct content_read *r, size_t index)
+static void drop_window_from_cache(const struct content_read *r, size_t index)
 {
 	struct span s;
 
@@ -491,14 +491,14 @@ static void expel_window(const struct content_read *r, size_t index)
 
 /* Expel all spans and windows that the request used, after a digest did not match: which of
  * them is damaged is unknown, so the next request fetches all of them again. */
-static void expel_request(const struct content_read *r)
+static void drop_request_from_cache(const struct content_read *r)
 {
 	const struct blockmap *m = r->s->map;
 	struct content_place p;
 	size_t first = blockmap_find_place(m, r->req->off), last = SIZE_MAX;
 
 	if (r->n_run)
-		expel_window(r, r->first);
+		drop_window_from_cache(r, r->first);
 	for (size_t i = first; i < m->n_places && i - first < RUN_PLACES; i++) {
 		uint64_t from, to;
 		size_t a, b;
@@ -535,12 +535,12 @@ static int span_source_read(struct source *base, const struct source_req *req,
 
 	r.place = blockmap_find_place(s->map, r.pos);
 	do {
-		rc = give_what_is_here(&r, &span, err);
+		rc = give_spans_in_memory(&r, &span, err);
 		if (rc == 0 && span < s->map->n_spans)
 			rc = load_span(&r, span, err);
 	} while (rc == 0 && r.pos < r.end);
 	if (rc == -EBADMSG)
-		expel_request(&r);
+		drop_request_from_cache(&r);
 	rooms_give(&r);
 	return rc;
 }

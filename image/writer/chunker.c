@@ -452,7 +452,7 @@ static int end_large(struct chunker *c, struct error *err)
 
 /* Size of a file's grains, so that the index of its chunks is bounded:
  * docs/formats/chunking.md. */
-static uint64_t grain_of(uint64_t size)
+static uint64_t get_grain_size(uint64_t size)
 {
 	uint64_t grain = PAGE;
 
@@ -469,7 +469,7 @@ static bool is_small(const struct chunker *c)
 int chunker_begin(struct chunker *c, struct inode *i, struct error *err)
 {
 	c->file = i;
-	c->grain = grain_of(i->size);
+	c->grain = get_grain_size(i->size);
 	c->pos = 0;
 	c->n_block = 0;
 	c->in_run = false;

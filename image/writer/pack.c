@@ -69,7 +69,7 @@ static int close_pack(struct pack_writer *w, struct error *err)
 }
 
 /* Size at which the open pack is closed. */
-static uint64_t end_of(const struct pack_writer *w)
+static uint64_t get_pack_size_limit(const struct pack_writer *w)
 {
 	uint64_t end = w->closed / SHARE;
 
@@ -97,7 +97,7 @@ int pack_writer_add(struct pack_writer *w, const void *data, uint32_t len,
 	*ret_pack = (uint32_t)w->n_packs;
 	*ret_off = w->size;
 	w->size += len;
-	return w->size >= end_of(w) ? close_pack(w, err) : 0;
+	return w->size >= get_pack_size_limit(w) ? close_pack(w, err) : 0;
 }
 
 int pack_writer_finish(struct pack_writer *w, struct error *err)

@@ -134,7 +134,7 @@ static int table_grow(struct packer *p, struct error *err)
 }
 
 /* Take the block's place from the dedup index, if that has the block. */
-static void find_old(struct packer *p, struct stored_block *st)
+static void find_known_block(struct packer *p, struct stored_block *st)
 {
 	struct block b;
 
@@ -161,7 +161,7 @@ static int add_stored(struct packer *p, struct stored_block *st, uint8_t **buf,
 		st->csize = st->usize;
 		p->content += st->usize;
 	} else {
-		find_old(p, st);
+		find_known_block(p, st);
 	}
 	pthread_mutex_lock(&p->lock);
 	rc = array_grow(&p->stored, p->n_stored, &p->cap_stored, 1024);
