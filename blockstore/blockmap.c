@@ -299,7 +299,7 @@ static const char *place_fault(const struct blockmap *m, size_t i,
 }
 
 /* Compressed share of the layers' bytes in 256ths, at most 256. */
-static uint32_t share_of(const struct blockmap *m)
+static uint32_t get_compressed_share(const struct blockmap *m)
 {
 	uint64_t plain = 1, stored = 1;
 	struct span s;
@@ -327,7 +327,7 @@ static int span_map_check(struct blockmap *m, struct error *err)
 			return error_set(err, EINVAL, "block map: span %zu: %s",
 					 i, fault);
 	}
-	m->stored_share = share_of(m);
+	m->stored_share = get_compressed_share(m);
 	for (size_t i = 0; i < m->n_places; i++) {
 		fault = place_fault(m, i, &end);
 		if (fault)

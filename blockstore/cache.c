@@ -77,8 +77,9 @@ static void set_verified(struct cache *c, const struct digest *d,
 }
 
 /* Read the whole block, verify it, and copy the wanted part. */
-static int read_verify(struct cache *c, const struct block *b, uint32_t id,
-		       uint32_t off, void *buf, size_t len, struct error *err)
+static int read_and_verify_block(struct cache *c, const struct block *b,
+				 uint32_t id, uint32_t off, void *buf,
+				 size_t len, struct error *err)
 {
 	struct entry *e = entry_at(c, id);
 	bool whole = off == 0 && len == b->usize;
@@ -124,7 +125,7 @@ int cache_read(struct cache *c, const struct block *b, uint32_t off, void *buf,
 	if (!e)
 		return error_set(err, ENOENT, "cache: block is not held");
 	if (verify) {
-		rc = read_verify(c, b, id, off, buf, len, err);
+		rc = read_and_verify_block(c, b, id, off, buf, len, err);
 	} else {
 		rc = space_read_part(c, e->page, b->usize, off, buf, len);
 		if (rc < 0) {
@@ -206,7 +207,7 @@ static int log_put(struct cache *c, const struct block *b, uint32_t page)
 	return log_append(c, &r, 1);
 }
 
-static uint8_t first_heat(enum source_priority why)
+static uint8_t get_initial_heat(enum source_priority why)
 {
 	switch (why) {
 	case SOURCE_DEMAND:
@@ -254,7 +255,7 @@ static int put_commit(struct cache *c, const struct block *b, uint32_t page,
 	}
 	e->page = page;
 	e->usize = b->usize;
-	e->heat = first_heat(why);
+	e->heat = get_initial_heat(why);
 	e->flags = (uint8_t)(ENTRY_VERIFIED | (logged ? ENTRY_LOGGED : 0) |
 			     (e->pins ? 0 : ENTRY_LISTED));
 	(void)pthread_mutex_unlock(&s->lock);
@@ -291,7 +292,7 @@ static void count_failed(struct cache *c)
 }
 
 /* How often written bytes of the page's segment were lost. With space. */
-static uint32_t times_lost(struct cache *c, uint32_t page)
+static uint32_t count_losses_of_page(struct cache *c, uint32_t page)
 {
 	return c->segments[page / c->segment_pages].n_lost;
 }
@@ -308,7 +309,7 @@ int cache_put(struct cache *c, const struct block *b, const void *data,
 	if (rc < 0)
 		count_failed(c);
 	else if (step != PUT_HELD)
-		lost = times_lost(c, page);
+		lost = count_losses_of_page(c, page);
 	(void)pthread_mutex_unlock(&c->space);
 	if (rc < 0 || step == PUT_HELD)
 		return rc;
@@ -319,7 +320,7 @@ int cache_put(struct cache *c, const struct block *b, const void *data,
 	watch_written(c, page);
 	/* A write error was reported while the block had no entry that could be marked, so
 	 * compare the counter. */
-	if (rc == 0 && times_lost(c, page) != lost)
+	if (rc == 0 && count_losses_of_page(c, page) != lost)
 		rc = error_set(err, EIO,
 			       "cache: write in '%s': the disk did not take it",
 			       c->dir);
@@ -444,7 +445,7 @@ int cache_locate(struct cache *c, const struct block *b, uint32_t *ret_file,
 	if (!e)
 		return error_set(err, ENOENT, "cache: block is not held");
 	if (verify)
-		rc = read_verify(c, b, id, 0, NULL, 0, err);
+		rc = read_and_verify_block(c, b, id, 0, NULL, 0, err);
 	if (rc == 0)
 		rc = ensure_logged(c, b, id, &page, err);
 	release(c, id);

@@ -28,7 +28,7 @@ struct evict_batch {
 };
 
 /* Evict the block unless it is hot, in use or frozen. With space. */
-static bool take_off(struct cache *c, uint32_t id, struct evict_batch *b)
+static bool evict_if_unused(struct cache *c, uint32_t id, struct evict_batch *b)
 {
 	struct entry *e = entry_at(c, id);
 	struct shard *s = shard_of(c, &e->digest);
@@ -80,7 +80,7 @@ uint64_t evict_bytes(struct cache *c, uint64_t want)
 
 	while (b.bytes < want && b.n < BATCH_BLOCKS && steps-- &&
 	       c->clock_head != ENTRY_NIL)
-		(void)take_off(c, c->clock_head, &b);
+		(void)evict_if_unused(c, c->clock_head, &b);
 	if (!b.n)
 		return 0;
 	c->limbo += b.bytes;

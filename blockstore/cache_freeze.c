@@ -50,8 +50,8 @@ static bool may_be_in_use(int fd)
 }
 
 /* Freeze the segment if it is open elsewhere and not only by mounts with known blocks. */
-static int look_at(struct cache *c, uint32_t n, bool trust_mounts,
-		   struct error *err)
+static int freeze_if_open_elsewhere(struct cache *c, uint32_t n,
+				    bool trust_mounts, struct error *err)
 {
 	struct segment *s = &c->segments[n];
 	int rc = s->used ? 0 : space_open_segment(c, n, false, err);
@@ -83,7 +83,7 @@ int freeze_unknown(struct cache *c, struct error *err)
 
 		if (sscanf(e->d_name, "segment-%8x%c", &n, &extra) == 1 &&
 		    n < CACHE_SEGMENTS_MAX)
-			rc = look_at(c, n, trust_mounts, err);
+			rc = freeze_if_open_elsewhere(c, n, trust_mounts, err);
 	}
 	(void)closedir(dir);
 	return rc;

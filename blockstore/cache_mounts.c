@@ -289,7 +289,7 @@ size_t cache_mounts_told(struct cache *c)
 
 /* Damage of the mount is reported now. The next pause is twice as long, unless the last
  * report was long ago. */
-static void note_told(struct cache_mount *m, int64_t now_ns)
+static void note_damage_reported(struct cache_mount *m, int64_t now_ns)
 {
 	int64_t pause_ns = TELL_AGAIN_NS;
 
@@ -301,7 +301,7 @@ static void note_told(struct cache_mount *m, int64_t now_ns)
 
 /* The mount has no damage now; when that lasts, new damage is reported at once. Returns when
  * to look again. */
-static int64_t note_whole(struct cache_mount *m, int64_t now_ns)
+static int64_t note_mount_whole(struct cache_mount *m, int64_t now_ns)
 {
 	if (!m->told_ns)
 		return 0;
@@ -319,12 +319,12 @@ static void note_damaged(struct cache_mount *m, int64_t now_ns)
 		m->told_ns = 0;
 	m->whole_ns = 0;
 	if (!m->told_ns || now_ns >= m->told_ns + m->tell_pause_ns) {
-		note_told(m, now_ns);
+		note_damage_reported(m, now_ns);
 		m->is_told = true;
 	}
 }
 
-static void take_earlier(int64_t *next_ns, int64_t at_ns)
+static void set_earlier_time(int64_t *next_ns, int64_t at_ns)
 {
 	if (at_ns && (!*next_ns || at_ns < *next_ns))
 		*next_ns = at_ns;
@@ -341,12 +341,13 @@ bool mounts_note_damage(struct cache *c, int64_t now_ns, int64_t *ret_next_ns)
 	for (struct cache_mount *m = c->mounts; m; m = m->next) {
 		m->is_told = false;
 		if (!has_damage(c, m)) {
-			take_earlier(ret_next_ns, note_whole(m, now_ns));
+			set_earlier_time(ret_next_ns,
+					 note_mount_whole(m, now_ns));
 			continue;
 		}
 		note_damaged(m, now_ns);
 		any = any || m->is_told;
-		take_earlier(ret_next_ns, m->told_ns + m->tell_pause_ns);
+		set_earlier_time(ret_next_ns, m->told_ns + m->tell_pause_ns);
 	}
 	(void)pthread_mutex_unlock(&c->mounts_lock);
 	return any;
@@ -355,8 +356,8 @@ bool mounts_note_damage(struct cache *c, int64_t now_ns, int64_t *ret_next_ns)
 /* ----------------------------------------------------------------- keeping --- */
 
 /* Get the place of a block that the caller has pinned. */
-static int place_of(struct cache *c, const struct block *b,
-		    struct log_record *ret, struct error *err)
+static int get_block_place(struct cache *c, const struct block *b,
+			   struct log_record *ret, struct error *err)
 {
 	struct shard *s = shard_of(c, &b->digest);
 	const struct entry *e;
@@ -386,8 +387,8 @@ static int compare_pages(const void *a, const void *b)
 }
 
 /* Note and pin each place of the mount's blocks once. */
-static int take_blocks(struct cache *c, struct cache_mount *m,
-		       const struct blockmap *map, struct error *err)
+static int pin_mount_blocks(struct cache *c, struct cache_mount *m,
+			    const struct blockmap *map, struct error *err)
 {
 	struct block b;
 	size_t n = 0;
@@ -398,7 +399,7 @@ static int take_blocks(struct cache *c, struct cache_mount *m,
 		return error_nomem(err);
 	for (size_t i = 0; rc == 0 && i < map->n_blocks; i++) {
 		blockmap_block(map, i, &b);
-		rc = place_of(c, &b, &m->blocks[i], err);
+		rc = get_block_place(c, &b, &m->blocks[i], err);
 	}
 	if (rc < 0)
 		return rc;
@@ -428,8 +429,9 @@ static int write_list(struct cache *c, const struct cache_mount *m,
 	return fs_replace_file(path, text.data, text.len, 0600, err);
 }
 
-static int keep_new(struct cache *c, const char *name,
-		    const struct blockmap *map, struct error *err)
+static int add_mount_and_pin_blocks(struct cache *c, const char *name,
+				    const struct blockmap *map,
+				    struct error *err)
 {
 	AUTO(cache_mount) m = calloc(1, sizeof(*m));
 	bool is_damaged;
@@ -445,7 +447,7 @@ static int keep_new(struct cache *c, const char *name,
 				 "the file system cannot tell when a mount is "
 				 "gone: lease: %s",
 				 strerror(-rc));
-	rc = take_blocks(c, m, map, err);
+	rc = pin_mount_blocks(c, m, map, err);
 	if (rc == 0)
 		rc = write_list(c, m, err);
 	files_changed(c, 0);
@@ -487,7 +489,7 @@ int cache_mount_keep(struct cache *c, const char *name,
 				 "what it reads is not known");
 	/* Pinned blocks never move, so a new mount of this name reads the same places as the
 	 * old one. */
-	return old ? 0 : keep_new(c, name, m, err);
+	return old ? 0 : add_mount_and_pin_blocks(c, name, m, err);
 }
 
 int cache_mount_adopt(struct cache *c, const char *name)
@@ -503,7 +505,7 @@ int cache_mount_adopt(struct cache *c, const char *name)
 }
 
 /* Release a mount's blocks; false: the kernel still has the mount. With mounts_lock. */
-static bool let_go(struct cache *c, struct cache_mount **at)
+static bool release_mount_if_gone(struct cache *c, struct cache_mount **at)
 {
 	struct cache_mount *m = *at;
 	int rc = ask_kernel(c, m->name);
@@ -532,7 +534,7 @@ bool mounts_poll(struct cache *c)
 	(void)pthread_mutex_lock(&c->mounts_lock);
 	while (*at) {
 		if (!(*at)->wanted) {
-			if (let_go(c, at))
+			if (release_mount_if_gone(c, at))
 				continue;
 			any = true;
 		}
@@ -576,7 +578,7 @@ void cache_mount_drop(struct cache *c, const char *name)
 	at = find_mount(c, name);
 	if (*at) {
 		(*at)->wanted = false;
-		if (!let_go(c, at))
+		if (!release_mount_if_gone(c, at))
 			watch_soon(c);
 	}
 	(void)pthread_mutex_unlock(&c->mounts_lock);

@@ -34,7 +34,7 @@ static int lock_dir(struct cache *c, struct error *err)
 }
 
 /* Remove segment files without blocks. */
-static int remove_idle(struct cache *c, struct error *err)
+static int remove_unused_segment_files(struct cache *c, struct error *err)
 {
 	int fd = openat(c->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -103,7 +103,7 @@ static int cache_open_recover(struct cache *c, struct error *err)
 	if (rc == 0)
 		rc = freeze_unknown(c, err);
 	if (rc == 0)
-		rc = remove_idle(c, err);
+		rc = remove_unused_segment_files(c, err);
 	if (rc < 0)
 		return rc;
 	space_sweep(c);

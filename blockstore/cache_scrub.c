@@ -25,7 +25,7 @@
 #define SOON_NS (60 * NS_PER_S)
 
 /* Will the block be read without being hashed? With both locks. */
-static bool is_believed(const struct entry *e)
+static bool is_read_unverified(const struct entry *e)
 {
 	return e->pins || e->flags & ENTRY_VERIFIED;
 }
@@ -44,7 +44,7 @@ static bool take_block(struct cache *c, uint32_t id, struct block *ret,
 		e = entry_at(c, id);
 		s = shard_of(c, &e->digest);
 		(void)pthread_mutex_lock(&s->lock);
-		fits = e->page != PAGE_NONE && is_believed(e) &&
+		fits = e->page != PAGE_NONE && is_read_unverified(e) &&
 		       !(e->flags & unfit) && e->readers < UINT16_MAX;
 		if (fits) {
 			e->readers++;
@@ -133,7 +133,7 @@ static uint64_t scrub_one(struct cache *c, uint32_t id, uint8_t *buf)
 
 /* Report damage that is due. Returns when the next report is due; 0: never, or nobody
  * listens (cache_on_damage() will report then). */
-static int64_t tell_damage(struct cache *c)
+static int64_t report_damage(struct cache *c)
 {
 	int64_t next_ns = 0;
 
@@ -154,7 +154,7 @@ bool scrub_tell(struct cache *c)
 		return false;
 	c->tell_ns = 0;
 	(void)pthread_mutex_unlock(&c->space);
-	next_ns = tell_damage(c);
+	next_ns = report_damage(c);
 	(void)pthread_mutex_lock(&c->space);
 	if (next_ns && (!c->tell_ns || next_ns < c->tell_ns))
 		c->tell_ns = next_ns;

@@ -50,8 +50,8 @@ static bool is_lost(int rc)
 
 /* Wait for write-back of a range, and distrust the segment after an error. False: its blocks
  * were dropped. With space, which is released and taken again. */
-static bool ask_disk(struct cache *c, uint32_t segment, uint64_t off,
-		     uint64_t len, unsigned int flags)
+static bool sync_segment_range(struct cache *c, uint32_t segment, uint64_t off,
+			       uint64_t len, unsigned int flags)
 {
 	int fd = c->fds[segment], rc;
 
@@ -83,8 +83,8 @@ static void cache_watch_settle(struct cache *c, uint32_t segment,
 			return;
 		}
 		s->settled += SETTLE_BYTES;
-		goes_on = ask_disk(c, segment, off, SETTLE_BYTES,
-				   SYNC_FILE_RANGE_WRITE_AND_WAIT);
+		goes_on = sync_segment_range(c, segment, off, SETTLE_BYTES,
+					     SYNC_FILE_RANGE_WRITE_AND_WAIT);
 	}
 }
 
@@ -104,7 +104,8 @@ void watch_look(struct cache *c)
 			continue;
 		}
 		s->looks--;
-		(void)ask_disk(c, i, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE);
+		(void)sync_segment_range(c, i, 0, 0,
+					 SYNC_FILE_RANGE_WAIT_BEFORE);
 	}
 }
 

@@ -89,7 +89,7 @@ int device_new(struct fetcher *f, const struct blockmap *map, const char *label,
 
 /* The device has no reads left: its queued flights that others wait for move to another
  * device. With the lock. */
-static void leave_flights(struct device *dev)
+static void drop_flights_of_device(struct device *dev)
 {
 	for (size_t i = 0; i < PRIORITIES; i++) {
 		struct flight *fl = TAILQ_FIRST(&dev->f->queue[i]), *next;
@@ -139,7 +139,7 @@ void device_free(struct device *dev)
 		transfers_stop(f, dev);
 		(void)pthread_cond_wait(&f->quiet, &f->lock);
 	}
-	leave_flights(dev);
+	drop_flights_of_device(dev);
 	(void)pthread_mutex_unlock(&f->lock);
 	device_release(dev);
 }
@@ -172,7 +172,8 @@ static bool is_watched(struct device *d)
 	return atomic_load_explicit(&d->is_watched, memory_order_relaxed);
 }
 
-static void tell_read(struct device *d, const struct device_read *r)
+static void tell_observers_of_read(struct device *d,
+				   const struct device_read *r)
 {
 	if (!is_watched(d))
 		return;
@@ -182,7 +183,7 @@ static void tell_read(struct device *d, const struct device_read *r)
 	(void)pthread_rwlock_unlock(&d->watch);
 }
 
-static void tell_misses(struct device *d, const struct pending *p)
+static void tell_observers_of_misses(struct device *d, const struct pending *p)
 {
 	if (!is_watched(d))
 		return;
@@ -273,7 +274,7 @@ static void device_finish(struct device *dev, struct device_read *r, int rc,
 }
 
 /* Wait for the missing blocks; takes over w->missing. */
-static void wait_for(struct device_walk *w)
+static void wait_for_missing_blocks(struct device_walk *w)
 {
 	struct pending *p = w->missing;
 	struct fetcher *f = w->dev->f;
@@ -283,7 +284,7 @@ static void wait_for(struct device_walk *w)
 	/* Pieces that were allocated but not used must not count as waits. */
 	p->n_pieces = w->n_missing;
 	p->n_left = w->n_missing;
-	tell_misses(w->dev, p);
+	tell_observers_of_misses(w->dev, p);
 	(void)pthread_mutex_lock(&f->lock);
 	pending_add(f, p);
 	/* keeps it from ending before this function is done */
@@ -324,7 +325,7 @@ void device_submit(struct device *d, struct device_read *r)
 			       " lie past the device of %" PRIu64 " bytes",
 			       d->label, r->len, r->off, d->map->device_size);
 	if (rc == 0) {
-		tell_read(d, r);
+		tell_observers_of_read(d, r);
 		rc = walk_blocks(&w, &err);
 	}
 	if (rc < 0) {
@@ -334,7 +335,7 @@ void device_submit(struct device *d, struct device_read *r)
 		device_finish(d, r, 0, NULL);
 	} else {
 		device_count(&d->misses, 1);
-		wait_for(&w);
+		wait_for_missing_blocks(&w);
 	}
 }
 
@@ -347,7 +348,8 @@ struct sync_read {
 	struct error *err;
 };
 
-static void sync_done(struct device_read *r, int rc, const struct error *err)
+static void on_sync_read_done(struct device_read *r, int rc,
+			      const struct error *err)
 {
 	struct sync_read *s = container_of(r, struct sync_read, base);
 
@@ -363,7 +365,7 @@ static void sync_done(struct device_read *r, int rc, const struct error *err)
 int device_read_sync(struct device *d, uint64_t off, void *buf, size_t len,
 		     struct error *err)
 {
-	struct sync_read s = { .base.done = sync_done, .err = err };
+	struct sync_read s = { .base.done = on_sync_read_done, .err = err };
 
 	(void)pthread_mutex_init(&s.lock, NULL);
 	(void)pthread_cond_init(&s.ended, NULL);

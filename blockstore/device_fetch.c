@@ -74,7 +74,7 @@ static void block_at(const struct fetch_run *r, uint32_t place,
 	blockmap_block(r->dev->map, r->places->entry[place], ret);
 }
 
-static bool is_held(const struct fetch_run *r, const struct block *b)
+static bool is_block_in_cache(const struct fetch_run *r, const struct block *b)
 {
 	return cache_has(r->dev->f->cfg.cache, &b->digest);
 }
@@ -102,7 +102,7 @@ static bool device_fetch_advance(struct fetch_run *r)
 		if (r->state[place] != PLACE_OPEN)
 			continue;
 		block_at(r, place, &b);
-		if (!is_held(r, &b))
+		if (!is_block_in_cache(r, &b))
 			return true;
 		device_fetch_tell(r, place, 0);
 	}
@@ -156,7 +156,7 @@ static void device_fetch_grow(const struct fetch_run *r, struct device_range *g,
 			return;
 		/* A block that is fetched or held already ends the range, so that nothing is
 		 * fetched twice. */
-		if (r->state[at] != PLACE_OPEN || is_held(r, &b))
+		if (r->state[at] != PLACE_OPEN || is_block_in_cache(r, &b))
 			return;
 		last = b;
 		if (!is_wanted(r, at)) {
@@ -175,8 +175,8 @@ static void device_fetch_grow(const struct fetch_run *r, struct device_range *g,
 }
 
 /* Add one block of a request. With the lock. */
-static int ask_block(struct fetch_run *r, uint32_t place, unsigned int slot,
-		     uint64_t range)
+static int add_block_to_request(struct fetch_run *r, uint32_t place,
+				unsigned int slot, uint64_t range)
 {
 	struct fetcher *f = r->dev->f;
 	struct block_wait *piece = TAILQ_FIRST(&r->idle);
@@ -188,7 +188,7 @@ static int ask_block(struct fetch_run *r, uint32_t place, unsigned int slot,
 	is_ours = !flight_find(f, &b);
 	/* The block arrived since the range was chosen, or is one between wanted blocks that
 	 * another reader fetches. */
-	if (is_ours ? is_held(r, &b) : r->first[place] == NONE)
+	if (is_ours ? is_block_in_cache(r, &b) : r->first[place] == NONE)
 		return 0;
 	piece->index = r->places->entry[place];
 	piece->place = place;
@@ -225,7 +225,7 @@ static void device_fetch_ask(struct fetch_run *r, const struct device_range *g)
 	range = ++f->n_ranges;
 	for (uint32_t at = g->first; at < g->end && rc == 0; at++)
 		if (!TAILQ_EMPTY(&r->idle))
-			rc = ask_block(r, at, slot, range);
+			rc = add_block_to_request(r, at, slot, range);
 	if (rc < 0 && r->p->rc == 0)
 		r->p->rc = rc;
 	(void)pthread_mutex_unlock(&f->lock);
@@ -246,7 +246,7 @@ static bool may_begin(struct fetch_run *r, uint64_t bytes)
 }
 
 /* May more requests run at the same time? */
-static bool is_narrow(const struct fetch_run *r)
+static bool may_run_more_requests(const struct fetch_run *r)
 {
 	return r->n_slots_used < r->list->streams &&
 	       r->n_slots_used < atomic_load(&r->dev->width);
@@ -255,8 +255,8 @@ static bool is_narrow(const struct fetch_run *r)
 /* Begin the requests that may be begun now. */
 static void device_fetch_begin(struct fetch_run *r)
 {
-	while (!is_cancelled(r) && is_narrow(r) && !TAILQ_EMPTY(&r->idle) &&
-	       device_fetch_advance(r)) {
+	while (!is_cancelled(r) && may_run_more_requests(r) &&
+	       !TAILQ_EMPTY(&r->idle) && device_fetch_advance(r)) {
 		uint32_t place = r->places->of[r->list->blocks[r->next]];
 		struct device_range g = { .first = place, .end = place + 1 };
 		struct block b;

@@ -33,8 +33,8 @@ static bool is_same(const struct stored *x, const struct stored *y)
 
 /* Entries with the same place must describe the same block: only one of them is checked
  * against the bytes, for all of them. */
-static int check_alike(const struct blockmap *map, uint32_t entry,
-		       uint32_t first, struct error *err)
+static int check_blocks_equal(const struct blockmap *map, uint32_t entry,
+			      uint32_t first, struct error *err)
 {
 	struct block a, b;
 
@@ -60,8 +60,8 @@ static int device_places_fill(const struct blockmap *map, struct places *p,
 		if (i == 0 || !is_same(&all[i], &all[i - 1]))
 			p->entry[p->n++] = all[i].entry;
 		else
-			rc = check_alike(map, all[i].entry, p->entry[p->n - 1],
-					 err);
+			rc = check_blocks_equal(map, all[i].entry,
+						p->entry[p->n - 1], err);
 		p->of[all[i].entry] = (uint32_t)(p->n - 1);
 	}
 	return rc;

@@ -45,14 +45,14 @@ static void grow_window(struct device *dev, struct stream *s)
 
 /* Number of windows that are still arriving though their readers have what they wanted. Many
  * of them delay the next reader, and show that windows help little. */
-static unsigned int n_windows(const struct device *dev)
+static unsigned int count_windows(const struct device *dev)
 {
 	return dev->n_urgent > dev->n_awaited ? dev->n_urgent - dev->n_awaited
 					      : 0;
 }
 
 /* Begin to watch whether a window behind `index` would help; replaces the oldest guess. */
-static void guess_add(struct device *dev, size_t index)
+static void add_window_guess(struct device *dev, size_t index)
 {
 	struct guess *g = &dev->guesses[dev->next_guess++ % GUESSES];
 	struct block b;
@@ -84,7 +84,7 @@ static size_t device_stream_look(const atomic_size_t *n)
 }
 
 /* Note in the guesses that entries [first, end) are read. */
-static void guesses_note(struct device *dev, size_t first, size_t end)
+static void note_read_in_guesses(struct device *dev, size_t first, size_t end)
 {
 	for (size_t i = 0; i < GUESSES; i++) {
 		struct guess *g = &dev->guesses[i];
@@ -101,12 +101,12 @@ static uint32_t begin_stream(struct device *dev, struct stream *s, size_t index)
 {
 	uint32_t window = dev->f->cfg.window;
 
-	guess_add(dev, index);
+	add_window_guess(dev, index);
 	atomic_store_explicit(&dev->marks[s - dev->streams], SIZE_MAX,
 			      memory_order_relaxed);
 	if (windows_help(dev)) {
 		s->window = window;
-		return window / (1 + n_windows(dev));
+		return window / (1 + count_windows(dev));
 	}
 	/* The next miss may be near by chance, so a stream then begins with no more than one
 	 * window. */
@@ -169,7 +169,7 @@ void stream_note(struct device *dev, size_t first, size_t end)
 {
 	struct fetcher *f = dev->f;
 
-	guesses_note(dev, first, end);
+	note_read_in_guesses(dev, first, end);
 	for (size_t i = 0; i < STREAMS; i++) {
 		size_t mark = device_stream_look(&dev->marks[i]);
 

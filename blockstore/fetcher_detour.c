@@ -10,8 +10,8 @@
 
 /* Move the piece from the flight `from` to one of its own device. False when memory is
  * short: it goes on waiting. */
-static bool take_guest(struct fetcher *f, struct flight *from,
-		       struct block_wait *p)
+static bool move_guest_to_own_device(struct fetcher *f, struct flight *from,
+				     struct block_wait *p)
 {
 	struct device *dev = p->owner->dev;
 	struct flight *fl = *flight_bucket(f, &from->b);
@@ -34,8 +34,8 @@ static bool take_guest(struct fetcher *f, struct flight *from,
 }
 
 /* Move the flight's guests to their own devices; true when some are left. */
-static bool take_guests(struct fetcher *f, struct transfer *t,
-			struct flight *fl)
+static bool move_guests_to_own_devices(struct fetcher *f, struct transfer *t,
+				       struct flight *fl)
 {
 	struct block_wait *p = TAILQ_FIRST(&fl->pieces), *next;
 	bool is_left = false;
@@ -45,7 +45,8 @@ static bool take_guests(struct fetcher *f, struct transfer *t,
 		if (p->owner->dev == t->dev)
 			continue;
 		/* When the data is here already, the wait is nearly over. */
-		if (!transfer_hangs(t) || fl->data || !take_guest(f, fl, p))
+		if (!transfer_hangs(t) || fl->data ||
+		    !move_guest_to_own_device(f, fl, p))
 			is_left = true;
 	}
 	return is_left;
@@ -58,7 +59,8 @@ bool detour_begin(struct fetcher *f)
 		struct transfer *t = &f->threads[i].transfer;
 
 		for (size_t j = t->next; t->dev && j < t->n; j++)
-			f->has_guests |= take_guests(f, t, t->flights[j]);
+			f->has_guests |=
+				move_guests_to_own_devices(f, t, t->flights[j]);
 	}
 	return f->has_guests;
 }

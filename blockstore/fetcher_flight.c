@@ -112,7 +112,8 @@ void flight_drop(struct fetcher *f, struct flight *fl)
 }
 
 /* Does its neighbour in the queue have the same range number? */
-static bool is_together(const struct flight *fl, const struct flight *other)
+static bool is_in_same_range(const struct flight *fl,
+			     const struct flight *other)
 {
 	return fl->range && other && other->range == fl->range;
 }
@@ -124,10 +125,10 @@ void flight_enqueue(struct fetcher *f, struct flight *fl, bool first)
 
 	fl->transfer = NULL;
 	if (first) {
-		is_more = is_together(fl, TAILQ_FIRST(q));
+		is_more = is_in_same_range(fl, TAILQ_FIRST(q));
 		TAILQ_INSERT_HEAD(q, fl, queue);
 	} else {
-		is_more = is_together(fl, TAILQ_LAST(q, flight_queue));
+		is_more = is_in_same_range(fl, TAILQ_LAST(q, flight_queue));
 		TAILQ_INSERT_TAIL(q, fl, queue);
 	}
 	if (fl->priority == SOURCE_DEMAND && f->n_idle == 0)
@@ -406,7 +407,8 @@ void flight_end_early(struct fetcher *f, struct flight *fl)
 }
 
 /* End a piece that only wanted the block in the cache and is off its flight. */
-static void piece_kept(struct block_wait *p, int rc, const struct error *err)
+static void end_cache_only_piece(struct block_wait *p, int rc,
+				 const struct error *err)
 {
 	struct pending *owner = p->owner;
 
@@ -430,7 +432,7 @@ void flight_kept(struct flight *fl, int rc, const struct error *err)
 		if (p->dst)
 			continue;
 		TAILQ_REMOVE(&fl->pieces, p, link);
-		piece_kept(p, rc, err);
+		end_cache_only_piece(p, rc, err);
 	}
 }
 
@@ -448,7 +450,7 @@ static void take_failed(struct flight *fl, const struct device *dev, int rc,
 			continue;
 		TAILQ_REMOVE(&fl->pieces, p, link);
 		if (!p->dst) {
-			piece_kept(p, rc, err);
+			end_cache_only_piece(p, rc, err);
 			continue;
 		}
 		p->flight = NULL;

@@ -38,7 +38,7 @@ static void fetcher_pace_note(atomic_int_fast64_t *until)
 			      memory_order_relaxed);
 }
 
-static bool is_now(const atomic_int_fast64_t *until)
+static bool is_before_deadline(const atomic_int_fast64_t *until)
 {
 	return atomic_load_explicit(until, memory_order_relaxed) >
 	       clock_now_ns();
@@ -51,9 +51,9 @@ static bool must_wait(struct transfer *t)
 	if (atomic_load_explicit(&t->is_awaited, memory_order_relaxed))
 		return false;
 	if (atomic_load_explicit(&f->n_moving, memory_order_relaxed) &&
-	    is_now(&f->moving_until))
+	    is_before_deadline(&f->moving_until))
 		return true;
-	return t->priority == SOURCE_COLD && is_now(&f->hot_until);
+	return t->priority == SOURCE_COLD && is_before_deadline(&f->hot_until);
 }
 
 static enum pace_level fetcher_pace_level(struct pace *p)

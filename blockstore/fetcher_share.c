@@ -71,28 +71,31 @@ static bool host_hangs(const struct fetch_host *h, int64_t now)
 }
 
 /* Number of threads reserved for hosts that have none. */
-static unsigned int kept_back(const struct fetcher *f)
+static unsigned int count_reserved_threads(const struct fetcher *f)
 {
 	return f->cfg.threads > 1;
 }
 
 /* Number of transfers awaited by readers that the host may have. */
-static unsigned int room_of(const struct fetcher *f, const struct fetch_host *h)
+static unsigned int count_host_room(const struct fetcher *f,
+				    const struct fetch_host *h)
 {
 	unsigned int others = f->n_awaited - h->n_awaited;
 	unsigned int left = f->cfg.threads - others, most, room;
 
 	if (host_hangs(h, clock_now_ns()))
-		return left > kept_back(f) ? 1 : 0;
+		return left > count_reserved_threads(f) ? 1 : 0;
 	room = has_one_host(f) ? left : (left + 1) / 2;
-	most = left > kept_back(f) ? left - kept_back(f) : left;
+	most = left > count_reserved_threads(f)
+		       ? left - count_reserved_threads(f)
+		       : left;
 	return room < most ? room : most;
 }
 
 bool share_may_begin(const struct fetcher *f, const struct device *dev)
 {
 	const struct fetch_host *h = dev->host;
-	unsigned int room = room_of(f, h), left;
+	unsigned int room = count_host_room(f, h), left;
 
 	if (h->n_awaited >= room)
 		return false;
@@ -125,7 +128,7 @@ bool share_may_begin_bulk(const struct fetcher *f, const struct device *dev)
 }
 
 /* Rank of a device among those waiting for a thread: the lowest goes first. */
-static uint64_t rank_of(const struct device *dev, int64_t now)
+static uint64_t get_device_rank(const struct device *dev, int64_t now)
 {
 	return (uint64_t)host_hangs(dev->host, now) << 63 |
 	       (uint64_t)(dev->hangs_until > now) << 62 |
@@ -140,16 +143,18 @@ struct flight *share_next_demand(struct fetcher *f)
 	TAILQ_FOREACH(fl, &f->queue[SOURCE_DEMAND], queue)
 	{
 		if (best && (fl->dev == best->dev ||
-			     rank_of(fl->dev, now) >= rank_of(best->dev, now)))
+			     get_device_rank(fl->dev, now) >=
+				     get_device_rank(best->dev, now)))
 			continue;
 		if (!share_may_begin(f, fl->dev) &&
 		    !detour_queued(f, fl, share_may_begin))
 			continue;
 		/* detour_queued() may have moved the flight to another
 		 * device. */
-		if (!best || rank_of(fl->dev, now) < rank_of(best->dev, now))
+		if (!best || get_device_rank(fl->dev, now) <
+				     get_device_rank(best->dev, now))
 			best = fl;
-		if (rank_of(best->dev, now) == 0)
+		if (get_device_rank(best->dev, now) == 0)
 			break;
 	}
 	return best;

@@ -138,7 +138,7 @@ static void take_range(struct fetcher *f, struct transfer *t,
 /* Bytes that may come before a reader's block without a new request. Where the link is the
  * limit, all other bulk gives way, so these bytes come no later than a new request would bring
  * the block. Where each request has a limit of its own, the reader waits for one window. */
-static uint64_t worth_waiting(const struct transfer *t)
+static uint64_t get_bytes_worth_waiting(const struct transfer *t)
 {
 	uint64_t one = pace_bytes(t->dev, CUT_NS);
 	uint64_t all = one == UINT64_MAX ? 0 : one * t->dev->n_bulk;
@@ -165,7 +165,7 @@ static bool must_cut(const struct transfer *t)
 		return false;
 	for (size_t i = t->next; i < t->n; i++) {
 		if (t->flights[i]->priority == SOURCE_DEMAND)
-			return before > worth_waiting(t);
+			return before > get_bytes_worth_waiting(t);
 		before += t->blocks[i].csize;
 	}
 	return false;

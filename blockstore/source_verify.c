@@ -30,8 +30,8 @@ static int block_failed(const struct block *b, int rc, struct error *err)
 	return error_wrap(err, rc, "block %s at %" PRIu64, text, b->poff);
 }
 
-static int pass_on(struct verify_sink *v, const uint8_t *stored,
-		   struct error *err)
+static int verify_and_pass_block(struct verify_sink *v, const uint8_t *stored,
+				 struct error *err)
 {
 	const struct block *b = &v->req->blocks[v->index];
 	uint8_t *room = NULL;
@@ -53,8 +53,8 @@ static int pass_on(struct verify_sink *v, const uint8_t *stored,
 }
 
 /* Take the next `n` bytes of a block that arrives in several pieces. */
-static int put_together(struct verify_sink *v, const uint8_t *p, uint32_t n,
-			struct error *err)
+static int join_block_pieces(struct verify_sink *v, const uint8_t *p,
+			     uint32_t n, struct error *err)
 {
 	if (!v->stored)
 		v->stored = block_room_take(v->req->rooms);
@@ -65,7 +65,7 @@ static int put_together(struct verify_sink *v, const uint8_t *p, uint32_t n,
 	if (v->filled < v->req->blocks[v->index].csize)
 		return 0;
 	v->filled = 0;
-	return pass_on(v, v->stored, err);
+	return verify_and_pass_block(v, v->stored, err);
 }
 
 static int verify_put(struct source_sink *sink, uint64_t pos, const void *data,
@@ -86,10 +86,10 @@ static int verify_put(struct source_sink *sink, uint64_t pos, const void *data,
 		int rc;
 
 		if (!v->filled && len >= n) {
-			rc = pass_on(v, p, err);
+			rc = verify_and_pass_block(v, p, err);
 		} else {
 			n = len < n ? (uint32_t)len : n;
-			rc = put_together(v, p, n, err);
+			rc = join_block_pieces(v, p, n, err);
 		}
 		if (rc < 0)
 			return rc;
