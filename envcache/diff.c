@@ -23,7 +23,7 @@ struct differ {
 
 /* ----------------------------------------------------------------------- what is told --- */
 
-static struct env_thing thing_of(const struct inode *i)
+static struct env_thing describe_inode(const struct inode *i)
 {
 	struct env_thing t = { .uid = i->uid,
 			       .gid = i->gid,
@@ -52,11 +52,11 @@ static int report_difference(struct differ *w, const struct inode *a,
 				       .xattrs = xattrs ? xattrs : none };
 
 	if (a) {
-		x = thing_of(a);
+		x = describe_inode(a);
 		diff.a = &x;
 	}
 	if (b) {
-		y = thing_of(b);
+		y = describe_inode(b);
 		diff.b = &y;
 	}
 	if (a && b) {
@@ -234,12 +234,12 @@ static int compare_names(const struct dentry *a, const struct dentry *b)
 	return c ? c : (int)a->name_len - (int)b->name_len;
 }
 
-static int walk_both(struct differ *w, struct inode *a, struct inode *b,
-		     struct error *err);
+static int compare_folder_entries(struct differ *w, struct inode *a,
+				  struct inode *b, struct error *err);
 
 /* Compare a name; `a` or `b` is NULL if that snapshot does not have it. */
-static int walk_name(struct differ *w, const struct dentry *a,
-		     const struct dentry *b, struct error *err)
+static int compare_one_name(struct differ *w, const struct dentry *a,
+			    const struct dentry *b, struct error *err)
 {
 	size_t len;
 	int rc = enter_child(w, a ? a : b, &len, err);
@@ -247,7 +247,7 @@ static int walk_name(struct differ *w, const struct dentry *a,
 	if (rc == 0 && a && b) {
 		rc = compare_things(w, a->inode, b->inode, err);
 		if (rc == 0)
-			rc = walk_both(w, a->inode, b->inode, err);
+			rc = compare_folder_entries(w, a->inode, b->inode, err);
 	} else if (rc == 0) {
 		rc = report_one_sided(w, a ? a->inode : b->inode, a != NULL,
 				      err);
@@ -257,8 +257,8 @@ static int walk_name(struct differ *w, const struct dentry *a,
 }
 
 /* Compare the entries of two folders; an inode of another type has none. */
-static int walk_both(struct differ *w, struct inode *a, struct inode *b,
-		     struct error *err)
+static int compare_folder_entries(struct differ *w, struct inode *a,
+				  struct inode *b, struct error *err)
 {
 	const struct dentry *x = S_ISDIR(a->mode) ? a->children : NULL;
 	const struct dentry *y = S_ISDIR(b->mode) ? b->children : NULL;
@@ -267,7 +267,8 @@ static int walk_both(struct differ *w, struct inode *a, struct inode *b,
 	while (rc == 0 && (x || y)) {
 		int c = !x ? 1 : !y ? -1 : compare_names(x, y);
 
-		rc = walk_name(w, c <= 0 ? x : NULL, c >= 0 ? y : NULL, err);
+		rc = compare_one_name(w, c <= 0 ? x : NULL, c >= 0 ? y : NULL,
+				      err);
 		if (c <= 0)
 			x = x->next;
 		if (c >= 0)
@@ -296,7 +297,8 @@ int env_diff(struct object_store *s, const struct env_snapshot *a,
 		rc = content_side_init(&w.b, y, err);
 	/* The roots are not compared, as '/' is never a target. */
 	if (rc == 0)
-		rc = walk_both(&w, tree_root(x->tree), tree_root(y->tree), err);
+		rc = compare_folder_entries(&w, tree_root(x->tree),
+					    tree_root(y->tree), err);
 	d->fetched = w.a.fetched + w.b.fetched;
 	if (w.a.l)
 		content_side_fini(&w.a);

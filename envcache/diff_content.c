@@ -88,8 +88,9 @@ static int block_piece(const struct content_side *s, uint64_t voff,
 }
 
 /* Find the piece at `off`, which must be less than the file's length. */
-static int piece_at(const struct content_side *s, const struct inode *i,
-		    uint64_t off, struct content_piece *ret, struct error *err)
+static int get_piece_at(const struct content_side *s, const struct inode *i,
+			uint64_t off, struct content_piece *ret,
+			struct error *err)
 {
 	const struct extent *x;
 	uint32_t k;
@@ -207,8 +208,9 @@ static int fetch_block(struct content_side *s, const struct content_piece *p,
 }
 
 /* Get the bytes of a piece, valid until the next call for this side; NULL: zeros. */
-static int piece_bytes(struct content_side *s, const struct content_piece *p,
-		       const uint8_t **ret, struct error *err)
+static int get_piece_bytes(struct content_side *s,
+			   const struct content_piece *p, const uint8_t **ret,
+			   struct error *err)
 {
 	int rc = 0;
 
@@ -233,10 +235,10 @@ static int compare_bytes(struct content_side *a, const struct content_piece *p,
 			 struct error *err)
 {
 	const uint8_t *x, *y;
-	int rc = piece_bytes(a, p, &x, err);
+	int rc = get_piece_bytes(a, p, &x, err);
 
 	if (rc == 0)
-		rc = piece_bytes(b, q, &y, err);
+		rc = get_piece_bytes(b, q, &y, err);
 	if (rc == 0)
 		*ret = is_same_bytes(x, y, (size_t)n) ? VERDICT_SAME
 						      : VERDICT_OTHER;
@@ -256,10 +258,10 @@ static int compare_files(struct content_side *a, const struct inode *x,
 		struct content_piece p, q;
 		enum content_verdict v;
 		uint64_t n;
-		int rc = piece_at(a, x, off, &p, err);
+		int rc = get_piece_at(a, x, off, &p, err);
 
 		if (rc == 0)
-			rc = piece_at(b, y, off, &q, err);
+			rc = get_piece_at(b, y, off, &q, err);
 		if (rc < 0)
 			return rc;
 		n = p.len < q.len ? p.len : q.len;

@@ -273,8 +273,8 @@ static int remove_note(void *arg, const struct object_entry *e,
 }
 
 /* Remove a guess (env_near_get()) for a removed snapshot; an unreadable one is kept. */
-static int remove_near(void *arg, const struct object_entry *e,
-		       struct error *err)
+static int remove_guess_of_key(void *arg, const struct object_entry *e,
+			       struct error *err)
 {
 	const struct collector *c = arg;
 	struct digest key;
@@ -286,8 +286,8 @@ static int remove_near(void *arg, const struct object_entry *e,
 }
 
 /* Remove the note on which files a command makes once its snapshot is gone. */
-static int remove_made(void *arg, const struct object_entry *e,
-		       struct error *err)
+static int remove_made_files_note(void *arg, const struct object_entry *e,
+				  struct error *err)
 {
 	const struct collector *c = arg;
 	AUTO_BUF text = BUF_INIT;
@@ -311,11 +311,11 @@ static int remove_notes(struct collector *c, struct error *err)
 		rc = object_list(c->store, folders[i], true, remove_note, c,
 				 err);
 	if (rc == 0)
-		rc = object_list(c->store, ENV_NEAR_FOLDER, true, remove_near,
-				 c, err);
+		rc = object_list(c->store, ENV_NEAR_FOLDER, true,
+				 remove_guess_of_key, c, err);
 	return rc < 0 ? rc
 		      : object_list(c->store, ENV_MADE_FOLDER, true,
-				    remove_made, c, err);
+				    remove_made_files_note, c, err);
 }
 
 /* Remove unfinished uploads and locks.  This may need extra rights, so its failure does not end

@@ -11,7 +11,7 @@
 
 /* --------------------------------------------------------------------------- list --- */
 
-static int compare(const void *a, const void *b)
+static int compare_packs_by_digest(const void *a, const void *b)
 {
 	const struct gc_pack *x = a, *y = b;
 
@@ -52,12 +52,12 @@ static void merge_marks(struct gc_packs *p)
 	size_t n = 0;
 
 	if (p->n)
-		qsort(p->list, p->n, sizeof(*p->list), compare);
+		qsort(p->list, p->n, sizeof(*p->list), compare_packs_by_digest);
 	for (size_t i = 0; i < p->n; i++) {
 		const struct gc_pack *one = &p->list[i];
 		struct gc_pack *last = n ? &p->list[n - 1] : NULL;
 
-		if (!last || compare(last, one) != 0) {
+		if (!last || compare_packs_by_digest(last, one) != 0) {
 			p->list[n++] = *one;
 		} else if (one->is_there) {
 			last->is_there = true;
@@ -95,7 +95,8 @@ static struct gc_pack *find_pack(const struct gc_packs *p,
 {
 	const struct gc_pack want = { .digest = *d };
 
-	return p->n ? bsearch(&want, p->list, p->n, sizeof(want), compare)
+	return p->n ? bsearch(&want, p->list, p->n, sizeof(want),
+			      compare_packs_by_digest)
 		    : NULL;
 }
 

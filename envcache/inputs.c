@@ -186,7 +186,8 @@ static int hash_content(int fd, uint64_t size, bool is_whole,
 }
 
 /* Is it one of the files that the command makes?  Names are compared in the index's form. */
-static bool is_made(const struct env_inputs_from *from, const char *name)
+static bool is_made_by_command(const struct env_inputs_from *from,
+			       const char *name)
 {
 	AUTO_FREE char *plain = from->made ? name_in_utf8(name) : NULL;
 	bool is = false;
@@ -196,8 +197,8 @@ static bool is_made(const struct env_inputs_from *from, const char *name)
 	return is;
 }
 
-static int leave_out(struct gather *g, const char *name, const char *path,
-		     struct error *err)
+static int note_left_out_file(struct gather *g, const char *name,
+			      const char *path, struct error *err)
 {
 	struct env_inputs *in = g->in;
 	struct env_left_out *o;
@@ -228,8 +229,8 @@ int inputs_add_file(struct gather *g, const char *name, const char *path,
 	int rc;
 
 	*ret_is_new = false;
-	if (is_made(g->from, name))
-		return leave_out(g, name, path, err);
+	if (is_made_by_command(g->from, name))
+		return note_left_out_file(g, name, path, err);
 	if (inputs_has(g, "file", name))
 		return 0;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -143,7 +143,7 @@ static int add_variables(struct gather *g, struct error *err)
 	return rc;
 }
 
-static int add_of_command(struct gather *g, struct error *err)
+static int add_inputs_of_command(struct gather *g, struct error *err)
 {
 	int rc = inputs_look_at_command(g, err);
 
@@ -157,7 +157,7 @@ int env_inputs_gather(const struct env_inputs_from *from,
 {
 	struct env_inputs in = { .n = 0 };
 	struct gather g = { .from = from, .in = &in, .whole = ENV_INPUT_BYTES };
-	int rc = from->gpu_alone ? 0 : add_of_command(&g, err);
+	int rc = from->gpu_alone ? 0 : add_inputs_of_command(&g, err);
 
 	if (rc == 0)
 		rc = inputs_add_gpu(&g, err);

@@ -120,7 +120,7 @@ static bool is_interpreter(const char *word)
 }
 
 /* The index of the word that is the command's name. */
-static size_t command_of(const struct shell_words *all, size_t i)
+static size_t find_command_word(const struct shell_words *all, size_t i)
 {
 	while (i && !all->list[i].is_first)
 		i--;
@@ -132,7 +132,7 @@ static size_t command_of(const struct shell_words *all, size_t i)
 /* Is the command at the word, or a module that it runs (`python3 -m pip`), a package manager? */
 static bool is_of_tool(const struct shell_words *all, size_t i)
 {
-	size_t k = command_of(all, i);
+	size_t k = find_command_word(all, i);
 
 	while (k < i && !inputs_is_tool(all->list[k].text))
 		k++;
@@ -541,7 +541,7 @@ static int look_at_word(struct gather *g, const struct text_place *at,
 			struct error *err)
 {
 	const struct shell_word *word = &all->list[i];
-	const char *command = all->list[command_of(all, i)].text;
+	const char *command = all->list[find_command_word(all, i)].text;
 	const char *url = strstr(word->text, "://");
 	const struct text_place below = { at->depth + 1, at->is_script };
 	struct naming_word w = {

@@ -132,7 +132,8 @@ struct join_making {
 	struct join_target *t;
 };
 
-static int join_made(void *arg, int fd, const char *path, struct error *err)
+static int note_made_folder(void *arg, int fd, const char *path,
+			    struct error *err)
 {
 	const struct join_making *m = arg;
 	AUTO_CLOSE int from = -1;
@@ -163,7 +164,8 @@ static void remove_made(const struct buf *made)
 }
 
 /* Make the target's upper and work folders; `ret` is the opened upper folder. */
-static int make_work(const struct join_target *t, int *ret, struct error *err)
+static int make_overlay_folders(const struct join_target *t, int *ret,
+				struct error *err)
 {
 	AUTO_FREE char *upper = fs_join(t->work, "upper");
 	AUTO_FREE char *work = fs_join(t->work, "work");
@@ -184,8 +186,8 @@ static int make_work(const struct join_target *t, int *ret, struct error *err)
 /* ---------------------------------------------------------------------- the overlay --- */
 
 /* Mount flags of the target's file system, as the overlay must not allow more than it. */
-static int flags_of(int target, const char *path, unsigned long *ret,
-		    struct error *err)
+static int get_mount_flags(int target, const char *path, unsigned long *ret,
+			   struct error *err)
 {
 	struct statvfs fs;
 
@@ -278,7 +280,7 @@ static int open_target(const struct joining *a, struct join_target *t, int *ret,
 
 	if (a->j->asker)
 		return asker_open_target(a->j->asker, t->path, ret, err);
-	rc = make_target(t->path, join_made, &making, err);
+	rc = make_target(t->path, note_made_folder, &making, err);
 	if (rc < 0)
 		return rc;
 	*ret = fs_openat2(AT_FDCWD, t->path, O_PATH | O_DIRECTORY,
@@ -296,9 +298,9 @@ static int mount_at_target(const struct joining *a, struct join_target *t,
 
 	if (rc < 0)
 		return rc;
-	rc = flags_of(target, t->path, &flags, err);
+	rc = get_mount_flags(target, t->path, &flags, err);
 	if (rc == 0)
-		rc = make_work(t, &upper, err);
+		rc = make_overlay_folders(t, &upper, err);
 	if (rc == 0)
 		rc = copy_attributes(t->snapshot, upper, err);
 	if (rc < 0)
@@ -315,7 +317,7 @@ struct below_search {
 };
 
 /* Refuse mounts below a target: an overlay does not include them, and would hide them. */
-static int refuse_below(void *arg, const struct mount_row *row)
+static int refuse_mount_below(void *arg, const struct mount_row *row)
 {
 	const struct below_search *s = arg;
 
@@ -331,18 +333,18 @@ static int refuse_below(void *arg, const struct mount_row *row)
 	return 0;
 }
 
-static int check_below(const struct joining *a, struct error *err)
+static int check_no_mounts_below(const struct joining *a, struct error *err)
 {
 	struct below_search s = { .targets = a->j->targets, .err = err };
 	FILE *f;
 	int rc;
 
 	if (!a->j->asker)
-		return mount_table_each(refuse_below, &s, err);
+		return mount_table_each(refuse_mount_below, &s, err);
 	rc = asker_mounts(a->j->asker, &f, err);
 	if (rc < 0)
 		return rc;
-	rc = mount_table_read(f, refuse_below, &s);
+	rc = mount_table_read(f, refuse_mount_below, &s);
 	(void)fclose(f);
 	return rc;
 }
@@ -352,7 +354,7 @@ static int join_all(struct joining *a, struct error *err)
 	int rc = open_tree_root(a, err);
 
 	if (rc == 0)
-		rc = check_below(a, err);
+		rc = check_no_mounts_below(a, err);
 	/* All targets are checked before the first is mounted. */
 	for (size_t i = 0; rc == 0 && i < a->j->targets->n; i++) {
 		a->targets[i].path = a->j->targets->paths[i];
@@ -412,7 +414,7 @@ struct part_search {
 	struct buf paths, uppers; /* texts of all mounts with this source */
 };
 
-static int find_source(void *arg, const struct mount_row *row)
+static int find_overlay_source(void *arg, const struct mount_row *row)
 {
 	struct part_search *s = arg;
 
@@ -538,7 +540,7 @@ static int unmount_unconfirmed(const char *target, const char *prefix,
 	struct part_search s = { .prefix = prefix, .path = target };
 	AUTO_CLOSE int fd = -1;
 	struct stat st;
-	int rc = mount_table_each(find_source, &s, err);
+	int rc = mount_table_each(find_overlay_source, &s, err);
 
 	if (rc == 0 && s.source.len && s.upper.len)
 		fd = open_unconfirmed(s.upper.data);
@@ -578,7 +580,7 @@ int env_part(const char *target, const char *prefix, char **ret_source,
 
 	if (!path)
 		return error_errno(err, errno, "'%.200s'", target);
-	rc = mount_table_each(find_source, &s, err);
+	rc = mount_table_each(find_overlay_source, &s, err);
 	if (rc == 0 && !s.source.len)
 		rc = error_set(err, EINVAL,
 			       "no environment is mounted at '%.200s': "

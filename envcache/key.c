@@ -58,7 +58,7 @@ static int env_item_compare(const struct env_item *a, const struct env_item *b)
 	return n ? n : strcmp(a->name, b->name);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_key_items(const void *a, const void *b)
 {
 	return env_item_compare(a, b);
 }
@@ -75,7 +75,7 @@ int env_key_finish(struct env_key *k, struct error *err)
 		rc = buf_printf(&line, "bootseer-env %u\n", k->form);
 	if (rc == 0)
 		rc = hasher_update(h, line.data, line.len);
-	qsort(k->items, k->n, sizeof(*k->items), compare);
+	qsort(k->items, k->n, sizeof(*k->items), compare_key_items);
 	for (size_t i = 0; rc == 0 && i < k->n; i++) {
 		const struct env_item *it = &k->items[i];
 		char hex[ENV_KEY_HEX];

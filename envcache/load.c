@@ -64,8 +64,9 @@ static int check_loaded(struct loaded *l, struct error *err)
 }
 
 /* Copy a file from the giver and verify the copy: the giver could change its file after a check. */
-static int copy_given(int from, uint64_t size, const struct digest *want,
-		      const char *path, struct error *err)
+static int copy_file_of_giver(int from, uint64_t size,
+			      const struct digest *want, const char *path,
+			      struct error *err)
 {
 	AUTO_CLOSE int to =
 		open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -90,7 +91,8 @@ static int copy_given(int from, uint64_t size, const struct digest *want,
 }
 
 /* Take both files from the giver; false: read them from the store. */
-static bool take_given(struct loaded *l, const char *meta, const char *map)
+static bool take_files_of_giver(struct loaded *l, const char *meta,
+				const char *map)
 {
 	const struct artifact *a = &l->artifact;
 	struct env_giver *g = l->giver;
@@ -98,10 +100,11 @@ static bool take_given(struct loaded *l, const char *meta, const char *map)
 
 	if (!g)
 		return false;
-	rc = copy_given(g->meta, a->meta_size, &a->meta_raw, meta, &g->failed);
-	if (rc == 0)
-		rc = copy_given(g->map, a->map_size, &a->map_raw, map,
+	rc = copy_file_of_giver(g->meta, a->meta_size, &a->meta_raw, meta,
 				&g->failed);
+	if (rc == 0)
+		rc = copy_file_of_giver(g->map, a->map_size, &a->map_raw, map,
+					&g->failed);
 	if (rc == 0)
 		return true;
 	(void)unlink(meta);
@@ -113,7 +116,7 @@ static bool take_given(struct loaded *l, const char *meta, const char *map)
 static int fetch_files(struct loaded *l, const char *meta, const char *map,
 		       struct error *err)
 {
-	int rc = take_given(l, meta, map)
+	int rc = take_files_of_giver(l, meta, map)
 			 ? 0
 			 : artifact_fetch(l->blobs, &l->artifact, NULL, meta,
 					  map, err);

@@ -11,7 +11,7 @@
 #include "common/cleanup.h"
 
 /* Open the folder `name` in `dir`.  If we made it, check that it still is the one we made. */
-static int open_step(int dir, const char *name, bool is_made)
+static int open_path_folder(int dir, const char *name, bool is_made)
 {
 	int fd = openat(dir, name,
 			(is_made ? O_RDONLY : O_PATH) | O_DIRECTORY |
@@ -37,7 +37,7 @@ static int enter_or_make(int *dir, const char *name, const char *path,
 
 	if (!is_made && errno != EEXIST)
 		return error_errno(err, errno, "make '%.160s'", path);
-	fd = open_step(*dir, name, is_made);
+	fd = open_path_folder(*dir, name, is_made);
 	if (fd < 0)
 		return error_errno(err, -fd, "open '%.160s'", path);
 	(void)close(*dir);

@@ -130,7 +130,7 @@ static const struct inode *find_path(struct tree *t, const char *path)
 	return i;
 }
 
-static bool has_more(struct tree *t, const struct env_scan *now)
+static bool has_more_than_snapshot(struct tree *t, const struct env_scan *now)
 {
 	for (size_t k = 0; k < now->n; k++) {
 		const struct env_entry *e = &now->entries[k];
@@ -162,6 +162,6 @@ int env_merge_has_more(struct object_store *s, const struct env_snapshot *snap,
 	if (rc == 0 && snap)
 		rc = loaded_open(s, snap, NULL, &l, err);
 	if (rc == 0)
-		*ret = has_more(l ? l->tree : NULL, now);
+		*ret = has_more_than_snapshot(l ? l->tree : NULL, now);
 	return rc;
 }

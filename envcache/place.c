@@ -51,7 +51,7 @@ void place_node_path(const struct unpack_plan *plan, uint32_t node,
 
 /* ---------------------------------------------------------------------- attributes --- */
 
-static void times_of(const struct inode *i, struct timespec ret[2])
+static void get_inode_times(const struct inode *i, struct timespec ret[2])
 {
 	ret[0] = (struct timespec){ .tv_nsec = UTIME_OMIT };
 	ret[1] = (struct timespec){ .tv_sec = i->mtime,
@@ -62,7 +62,7 @@ void place_times(int fd, const struct inode *i)
 {
 	struct timespec times[2];
 
-	times_of(i, times);
+	get_inode_times(i, times);
 	(void)!futimens(fd, times);
 }
 
@@ -101,7 +101,7 @@ int place_attributes(int fd, const struct inode *i, struct error *err)
 		rc = xattrs_write(fd, i, err);
 	if (rc < 0)
 		return rc;
-	times_of(i, times);
+	get_inode_times(i, times);
 	return futimens(fd, times) < 0 ? error_errno(err, errno, "set times")
 				       : 0;
 }
@@ -129,7 +129,7 @@ int place_special(const struct stage *s, const char *path,
 		rc = error_errno(err, errno, "chmod");
 	if (rc == 0)
 		rc = xattrs_write(fd, i, err);
-	times_of(i, times);
+	get_inode_times(i, times);
 	if (rc == 0 &&
 	    utimensat(s->new_fd, path, times, AT_SYMLINK_NOFOLLOW) < 0)
 		rc = error_errno(err, errno, "set times");
@@ -284,7 +284,7 @@ static int place_built(struct place_walk *w, int in, const struct dentry *d,
 }
 
 /* Give the owner write permission on a folder, which users other than root need. */
-static void place_allow(int fd)
+static void allow_owner_writes(int fd)
 {
 	struct stat st;
 
@@ -303,7 +303,7 @@ static int merge_folder(struct place_walk *w, int fd, const struct inode *dir,
 
 	/* The folder gets its final permissions after its entries. */
 	if (rc == 0)
-		place_allow(fd);
+		allow_owner_writes(fd);
 	return rc < 0 ? rc : each_child(w, fd, dir, place_child, err);
 }
 
@@ -340,11 +340,11 @@ static int delete_child(struct place_walk *w, int dir, const struct dentry *d,
 		      : each_child(w, fd, d->inode, delete_child, err);
 }
 
-static int set_folder(struct place_walk *w, int fd, const struct inode *dir,
-		      struct error *err);
+static int set_tree_attributes(struct place_walk *w, int fd,
+			       const struct inode *dir, struct error *err);
 
-static int attributes_child(struct place_walk *w, int dir,
-			    const struct dentry *d, struct error *err)
+static int set_child_attributes(struct place_walk *w, int dir,
+				const struct dentry *d, struct error *err)
 {
 	AUTO_CLOSE int fd = -1;
 
@@ -352,14 +352,14 @@ static int attributes_child(struct place_walk *w, int dir,
 		return 0;
 	fd = open_folder(dir, d->name);
 	return fd < 0 ? error_errno(err, errno, "open '%.160s'", w->path.data)
-		      : set_folder(w, fd, d->inode, err);
+		      : set_tree_attributes(w, fd, d->inode, err);
 }
 
 /* Set attributes of inner folders first, as changes inside a folder would change its time. */
-static int set_folder(struct place_walk *w, int fd, const struct inode *dir,
-		      struct error *err)
+static int set_tree_attributes(struct place_walk *w, int fd,
+			       const struct inode *dir, struct error *err)
 {
-	int rc = each_child(w, fd, dir, attributes_child, err);
+	int rc = each_child(w, fd, dir, set_child_attributes, err);
 
 	if (rc == 0)
 		rc = stage_log_xattrs(w->stage, fd, dir,
@@ -438,7 +438,7 @@ static int walk_target(struct placing *p, size_t target, enum place_pass pass,
 		rc = each_child(&w, w.stage->root, dir, delete_child, err);
 		break;
 	default:
-		rc = set_folder(&w, w.stage->root, dir, err);
+		rc = set_tree_attributes(&w, w.stage->root, dir, err);
 	}
 	buf_fini(&w.path);
 	return rc;

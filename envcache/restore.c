@@ -457,7 +457,8 @@ static unsigned int choose_threads(unsigned int wanted)
 }
 
 /* Only run the check: a restore by another process cannot be undone by us. */
-static int check_there(struct env_restore_check *check, struct error *err)
+static int check_restored_by_other(struct env_restore_check *check,
+				   struct error *err)
 {
 	int rc = check ? check->is_good(check, err) : 0;
 
@@ -532,7 +533,7 @@ int env_restore_end(struct env_restoring *r, struct env_restore_check *check,
 	if (rc == 0)
 		rc = commit_stages(r, err);
 	if (rc == 1)
-		rc = check_there(check, err);
+		rc = check_restored_by_other(check, err);
 	restoring_free(r, rc >= 0);
 	return rc;
 }

@@ -148,7 +148,7 @@ static int call_change(const struct env_calls *s, const char *method,
 /* ------------------------------------------------------------------------ read --- */
 
 /* A number in the reply, bounded so that sums cannot overflow. */
-static int64_t number_of(const json_t *o, const char *name)
+static int64_t get_bounded_number(const json_t *o, const char *name)
 {
 	const int64_t n = json_integer_value(json_object_get(o, name));
 
@@ -171,8 +171,8 @@ static int read_snapshot(const json_t *o, int64_t now_ms, struct env_said *ret,
 		return bad_answer(err, "description");
 	memcpy(ret->capture, capture, ENV_CAPTURE_ROOM);
 	ret->has_snapshot = true;
-	ret->age_ms = now_ms - number_of(o, "made_ms");
-	ret->unused_ms = now_ms - number_of(o, "used_ms");
+	ret->age_ms = now_ms - get_bounded_number(o, "made_ms");
+	ret->unused_ms = now_ms - get_bounded_number(o, "used_ms");
 	ret->marks = (struct env_marks){
 		.is_pinned = json_is_true(json_object_get(o, "pinned")),
 		.is_bad = *bad != '\0',
@@ -200,7 +200,8 @@ int env_calls_get(const struct env_calls *s, const struct digest *key,
 	if (!snap)
 		rc = bad_answer(err, "snapshot");
 	else if (!json_is_null(snap))
-		rc = read_snapshot(snap, number_of(o, "now_ms"), &said, err);
+		rc = read_snapshot(snap, get_bounded_number(o, "now_ms"), &said,
+				   err);
 	if (rc == 0 && said.has_snapshot && !digest_equal(&said.key, key))
 		rc = bad_answer(err, "key");
 	if (rc == 0)
@@ -245,8 +246,8 @@ int env_calls_list(const struct env_calls *s, const char *begins,
 		{
 			struct env_said said;
 
-			rc = read_snapshot(one, number_of(o, "now_ms"), &said,
-					   err);
+			rc = read_snapshot(one, get_bounded_number(o, "now_ms"),
+					   &said, err);
 			if (rc == 0)
 				rc = fn(arg, &said, err);
 			if (rc < 0)
@@ -264,13 +265,13 @@ static int read_lease(const json_t *o, struct env_lease_said *ret,
 		      struct error *err)
 {
 	const char *state = json_text_of(o, "state");
-	int64_t retry = number_of(o, "retry_ms");
+	int64_t retry = get_bounded_number(o, "retry_ms");
 	const char *by = json_string_value(
 		json_object_get(json_object_get(o, "lease"), "by"));
 
 	(void)snprintf(ret->holder, sizeof(ret->holder), "%s", by ? by : "");
-	ret->failures = number_of(o, "failures");
-	ret->generation = (uint64_t)number_of(o, "generation");
+	ret->failures = get_bounded_number(o, "failures");
+	ret->generation = (uint64_t)get_bounded_number(o, "generation");
 	ret->retry_ms = (uint32_t)(retry < RETRY_LEAST_MS  ? RETRY_LEAST_MS
 				   : retry > RETRY_MOST_MS ? RETRY_MOST_MS
 							   : retry);

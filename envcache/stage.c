@@ -69,7 +69,7 @@ int stage_lock(int fd, int64_t deadline_ns, struct error *err)
 	return 0;
 }
 
-static int make_below(struct stage *s, struct error *err)
+static int make_stage_folders(struct stage *s, struct error *err)
 {
 	if (mkdirat(s->root, s->name, 0700) < 0)
 		return error_errno(err, errno, "make '%s' in the target",
@@ -108,7 +108,7 @@ int stage_open(struct stage *s, const char *path, int64_t deadline_ns,
 	(void)snprintf(s->name, sizeof(s->name), ENV_STAGING "%016" PRIx64, id);
 	rc = stage_lock(s->root, deadline_ns, err);
 	if (rc == 0)
-		rc = make_below(s, err);
+		rc = make_stage_folders(s, err);
 	return rc < 0 ? error_wrap(err, rc, "'%.200s'", path) : 0;
 }
 
@@ -340,8 +340,8 @@ static int move_folder_aside(struct stage *s, int parent, const char *name,
 
 /* Give the owner write permission on a folder, which cannot be moved without; the log restores the
  * old mode. */
-static int allow_aside(struct stage *s, int dir, const char *name,
-		       const char *path, struct error *err)
+static int allow_moving_folder(struct stage *s, int dir, const char *name,
+			       const char *path, struct error *err)
 {
 	AUTO_CLOSE int fd = open_folder(dir, name);
 	struct stat st;
@@ -367,7 +367,7 @@ static int put_aside(struct stage *s, int dir, const char *name,
 			       ? 0
 			       : error_errno(err, errno, "'%.160s'", path);
 	if (S_ISDIR(st.st_mode) && !(st.st_mode & 0200) && geteuid() != 0)
-		rc = allow_aside(s, dir, name, path, &why);
+		rc = allow_moving_folder(s, dir, name, path, &why);
 	else
 		rc = 0;
 	if (rc == 0)
@@ -701,7 +701,7 @@ int stage_undo(struct stage *s, bool keeps_others, struct error *err)
 /* ------------------------------------------------------------------------ recover --- */
 
 /* Only trust logs of this user: a stranger's log could make us give folders away. */
-static bool is_ours(int fd)
+static bool is_own_log_folder(int fd)
 {
 	struct stat st;
 
@@ -715,7 +715,7 @@ static int open_stage(const char *path)
 	int fd = fs_openat2(AT_FDCWD, path, O_RDONLY | O_DIRECTORY,
 			    RESOLVE_NO_SYMLINKS);
 
-	if (fd >= 0 && !is_ours(fd))
+	if (fd >= 0 && !is_own_log_folder(fd))
 		close_and_forget(&fd);
 	return fd;
 }
@@ -784,7 +784,7 @@ static int recover_stage(int root, const char *name, struct error *err)
 	s.root = fcntl(root, F_DUPFD_CLOEXEC, 0);
 	s.dir = open_folder(root, name);
 	(void)snprintf(s.name, sizeof(s.name), "%.39s", name);
-	if (s.root < 0 || s.dir < 0 || !is_ours(s.dir) ||
+	if (s.root < 0 || s.dir < 0 || !is_own_log_folder(s.dir) ||
 	    has_dir_entry(s.dir, "failed"))
 		close_and_forget(
 			&s.dir); /* stage_close() then keeps the folder */

@@ -37,7 +37,7 @@ struct found {
 	size_t n;
 };
 
-static bool is_held(const struct found *f, const char *path)
+static bool is_within_found_targets(const struct found *f, const char *path)
 {
 	for (size_t i = 0; i < f->n; i++)
 		if (text_path_holds(f->paths[i], path))
@@ -61,7 +61,7 @@ static bool is_overlay(const char *path)
 
 /* Does the folder belong to the container?  Volumes do not; an environment mounted at a target
  * does. */
-static bool is_own(const struct found *f, const char *path)
+static bool is_on_own_file_system(const struct found *f, const char *path)
 {
 	struct stat st;
 
@@ -98,11 +98,12 @@ static int add_folder(struct found *f, const char *path, struct error *err)
 {
 	AUTO_FREE char *real = realpath(path, NULL);
 
-	if (!real || strcmp(real, "/") == 0 || is_held(f, real) ||
-	    !is_folder(real) || access(real, W_OK) < 0)
+	if (!real || strcmp(real, "/") == 0 ||
+	    is_within_found_targets(f, real) || !is_folder(real) ||
+	    access(real, W_OK) < 0)
 		return 0;
-	return is_own(f, real) ? push_path(f, real, err)
-			       : refuse_volume(real, err);
+	return is_on_own_file_system(f, real) ? push_path(f, real, err)
+					      : refuse_volume(real, err);
 }
 
 static int add_below(struct found *f, const char *folder, const char *name,

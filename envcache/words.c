@@ -270,7 +270,7 @@ bool name_is_secret(const char *name, size_t len)
  * The length of a word's start before its secret value, as in NAME=VALUE or --NAME VALUE; the
  * value has `*ret_len` bytes. 0: no secret. (NAME==VALUE has a version.)
  */
-static size_t secret_value(const char *word, size_t *ret_len)
+static size_t find_secret_value(const char *word, size_t *ret_len)
 {
 	size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyz"
 				"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
@@ -396,7 +396,8 @@ char *text_without_logins(const char *text)
 	int rc = 0;
 
 	while (rc == 0 && *text) {
-		size_t len = 0, n = is_start ? secret_value(text, &len) : 0;
+		size_t len = 0,
+		       n = is_start ? find_secret_value(text, &len) : 0;
 
 		if (n) {
 			rc = buf_append(&out, text, n);

@@ -30,7 +30,7 @@ static bool is_overlay_attribute(const char *name)
 }
 
 /* Access by this link, which also works for O_PATH descriptors, such as of symlinks. */
-static void link_of(int fd, char ret[LINK_MAX_LEN])
+static void get_fd_link(int fd, char ret[LINK_MAX_LEN])
 {
 	(void)snprintf(ret, LINK_MAX_LEN, "/proc/self/fd/%d", fd);
 }
@@ -56,7 +56,7 @@ int xattrs_read(int fd, struct tree *t, struct inode *i, struct error *err)
 	ssize_t len;
 	int rc = 0;
 
-	link_of(fd, link);
+	get_fd_link(fd, link);
 	len = listxattr(link, NULL, 0);
 	if (len == 0 || (len < 0 && errno == EOPNOTSUPP))
 		return 0;
@@ -86,7 +86,7 @@ int xattrs_write(int fd, const struct inode *i, struct error *err)
 {
 	char link[LINK_MAX_LEN];
 
-	link_of(fd, link);
+	get_fd_link(fd, link);
 	for (const struct xattr *x = i->xattrs; x; x = x->next)
 		if (setxattr(link, x->name, x->value, x->size, 0) < 0)
 			return error_errno(err, errno, "attribute %s", x->name);
