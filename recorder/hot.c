@@ -47,7 +47,8 @@ struct picks {
 
 /* ------------------------------------------------------------------ contents --- */
 
-static uint32_t slot_of(const struct contents *c, const struct digest *d)
+static uint32_t get_digest_slot(const struct contents *c,
+				const struct digest *d)
 {
 	uint64_t w[4], h;
 
@@ -60,7 +61,7 @@ static uint32_t slot_of(const struct contents *c, const struct digest *d)
 /* The slot of the entry with this digest, or a free slot for it. */
 static uint32_t *find_slot(const struct contents *c, const struct digest *d)
 {
-	uint32_t i = slot_of(c, d);
+	uint32_t i = get_digest_slot(c, d);
 
 	while (c->slots[i] != NONE &&
 	       !digest_equal(&c->entries[c->slots[i]].block, d))
@@ -202,7 +203,7 @@ static int pick_all(struct picks *p, const struct trace *t,
 
 /* ------------------------------------------------------------------- places --- */
 
-static int by_place(const void *a, const void *b)
+static int compare_picks_by_place(const void *a, const void *b)
 {
 	const struct pick *x = a, *y = b;
 
@@ -213,7 +214,7 @@ static int by_place(const void *a, const void *b)
 	return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-static int by_rank(const void *a, const void *b)
+static int compare_picks_by_rank(const void *a, const void *b)
 {
 	const struct pick *x = a, *y = b;
 
@@ -227,13 +228,13 @@ static void drop_shared_places(struct picks *p)
 
 	if (!p->n)
 		return;
-	qsort(p->v, p->n, sizeof(*p->v), by_place);
+	qsort(p->v, p->n, sizeof(*p->v), compare_picks_by_place);
 	for (size_t i = 0; i < p->n; i++)
 		if (!kept || p->v[kept - 1].pack != p->v[i].pack ||
 		    p->v[kept - 1].poff != p->v[i].poff)
 			p->v[kept++] = p->v[i];
 	p->n = kept;
-	qsort(p->v, p->n, sizeof(*p->v), by_rank);
+	qsort(p->v, p->n, sizeof(*p->v), compare_picks_by_rank);
 }
 
 static int make_list(const struct picks *p, struct hot_list *l,

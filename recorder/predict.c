@@ -31,7 +31,7 @@ struct choosing {
 	size_t n_paths;
 };
 
-static int by_pointer(const void *a, const void *b)
+static int compare_paths_by_pointer(const void *a, const void *b)
 {
 	const struct predicted_path *x = a, *y = b;
 	int c = ORDER((uintptr_t)x->path, (uintptr_t)y->path);
@@ -39,7 +39,7 @@ static int by_pointer(const void *a, const void *b)
 	return c ? c : ORDER(x->entry, y->entry);
 }
 
-static int by_readers(const void *a, const void *b)
+static int compare_paths_by_readers(const void *a, const void *b)
 {
 	const struct predicted_path *x = a, *y = b;
 	int c = ORDER(x->readers, y->readers);
@@ -64,7 +64,7 @@ static int look_for_files(struct choosing *c, struct file_map *files,
 			.entry = (uint32_t)i,
 			.readers = c->t->readers[i],
 		};
-	qsort(c->paths, c->t->n, sizeof(*c->paths), by_pointer);
+	qsort(c->paths, c->t->n, sizeof(*c->paths), compare_paths_by_pointer);
 	for (size_t i = 0; i < c->t->n; i++) {
 		struct predicted_path *last =
 			c->n_paths ? &c->paths[c->n_paths - 1] : NULL;
@@ -83,7 +83,7 @@ static int look_for_files(struct choosing *c, struct file_map *files,
 	return 0;
 }
 
-static bool is_share(size_t here, size_t all)
+static bool is_large_share(size_t here, size_t all)
 {
 	return all >= FILES_MIN && here * 100 >= all * PERCENT;
 }
@@ -102,7 +102,7 @@ static uint64_t find_twins(const struct choosing *c)
 			all += is_its;
 			here += is_its && c->paths[i].is_here;
 		}
-		twins |= is_share(here, all) ? bit : 0;
+		twins |= is_large_share(here, all) ? bit : 0;
 	}
 	return twins;
 }
@@ -122,13 +122,14 @@ static void choose_groups(struct choosing *c)
 	struct predicted_path *p = c->paths;
 	size_t from = 0, to, here;
 
-	qsort(p, c->n_paths, sizeof(*p), by_readers);
+	qsort(p, c->n_paths, sizeof(*p), compare_paths_by_readers);
 	for (; from < c->n_paths; from = to) {
 		here = 0;
 		for (to = from;
 		     to < c->n_paths && p[to].readers == p[from].readers; to++)
 			here += p[to].is_here;
-		for (size_t i = from; i < to && is_share(here, to - from); i++)
+		for (size_t i = from; i < to && is_large_share(here, to - from);
+		     i++)
 			p[i].is_chosen |= p[i].is_here;
 	}
 }
@@ -146,7 +147,8 @@ static int take_chosen(struct choosing *c, struct trace *ret, struct error *err)
 	ret->entries = calloc(c->t->n + 1, sizeof(*ret->entries));
 	if (!ret->entries)
 		return error_nomem(err);
-	qsort(c->paths, c->n_paths, sizeof(*c->paths), by_pointer);
+	qsort(c->paths, c->n_paths, sizeof(*c->paths),
+	      compare_paths_by_pointer);
 	for (size_t i = 0; i < c->t->n; i++) {
 		const struct trace_entry *e = &c->t->entries[i];
 		const struct predicted_path *p =

@@ -93,7 +93,7 @@ static uint64_t set_bits(_Atomic uint64_t *word, uint64_t mask)
 }
 
 /* Mask of the pages [from, to) of one word. */
-static uint64_t mask_of(uint64_t from, uint64_t to)
+static uint64_t make_page_mask(uint64_t from, uint64_t to)
 {
 	uint64_t low = ~(uint64_t)0 << from % WORD_BITS;
 
@@ -126,7 +126,7 @@ static void observe_read(struct device_observer *o, uint64_t off, size_t len)
 		if (stop > end)
 			stop = end;
 		fresh = set_bits(&r->seen[page / WORD_BITS],
-				 mask_of(page, stop));
+				 make_page_mask(page, stop));
 		if (!fresh)
 			end_range(r, &start, page);
 		for (; fresh && page < stop; page++) {
@@ -229,7 +229,7 @@ static bool has_seen(const struct recorder *r, uint64_t from, uint64_t to)
 			stop = to;
 		if (atomic_load_explicit(&r->seen[from / WORD_BITS],
 					 memory_order_relaxed) &
-		    mask_of(from, stop))
+		    make_page_mask(from, stop))
 			return true;
 		from = stop;
 	}

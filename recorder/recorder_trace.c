@@ -102,7 +102,7 @@ static int take_range(void *arg, const struct file_range *f)
 	return rc;
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_pieces_by_place(const void *a, const void *b)
 {
 	const struct trace_piece *x = a, *y = b;
 
@@ -115,7 +115,7 @@ static int by_place(const void *a, const void *b)
 	return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-static int by_rank(const void *a, const void *b)
+static int compare_pieces_by_rank(const void *a, const void *b)
 {
 	const struct trace_piece *x = a, *y = b;
 
@@ -129,7 +129,7 @@ static void join_pieces(struct pieces *p)
 
 	if (!p->n)
 		return;
-	qsort(p->v, p->n, sizeof(*p->v), by_place);
+	qsort(p->v, p->n, sizeof(*p->v), compare_pieces_by_place);
 	for (size_t i = 0; i < p->n; i++) {
 		struct trace_piece *last = kept ? &p->v[kept - 1] : NULL;
 		const struct trace_piece *x = &p->v[i];
@@ -148,7 +148,7 @@ static void join_pieces(struct pieces *p)
 		}
 	}
 	p->n = kept;
-	qsort(p->v, p->n, sizeof(*p->v), by_rank);
+	qsort(p->v, p->n, sizeof(*p->v), compare_pieces_by_rank);
 }
 
 static int add_entries(const struct pieces *p)
@@ -270,7 +270,8 @@ static void touch_blocks(struct block_set *s, const struct blockmap *map,
 }
 
 /* Drop misses that are not blocks of this map. */
-static size_t known_blocks(const struct blockmap *map, uint32_t *v, size_t n)
+static size_t drop_unknown_blocks(const struct blockmap *map, uint32_t *v,
+				  size_t n)
 {
 	size_t kept = 0;
 
@@ -299,7 +300,7 @@ int recorder_blocks(struct recorder *r, const struct blockmap *map,
 			touch_blocks(&s, map, &c.ranges[i]);
 		*ret_touched = steal_ptr(&s.v);
 		*ret_n_touched = s.n;
-		*ret_n_missed = known_blocks(map, c.missed, c.n_missed);
+		*ret_n_missed = drop_unknown_blocks(map, c.missed, c.n_missed);
 		*ret_missed = steal_ptr(&c.missed);
 		record_fini(&c);
 	}

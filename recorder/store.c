@@ -156,7 +156,7 @@ int store_workload_hash(const char *workload, size_t n, char *out)
 /* ------------------------------------------------------------------- merging --- */
 
 /* Average weight of `runs` runs, when `newer` runs are newer than they are. */
-static uint32_t weight_of(uint64_t newer, uint32_t runs)
+static uint32_t average_run_weight(uint64_t newer, uint32_t runs)
 {
 	uint64_t w = WEIGHT_NEWEST, sum = 0;
 
@@ -189,7 +189,8 @@ int trace_merge_recent(const struct trace *const *traces, size_t n,
 			    traces[i]->info.created_at)
 				newer += traces[k]->info.runs;
 		runs[i].trace = traces[i];
-		runs[i].weight = weight_of(newer, traces[i]->info.runs);
+		runs[i].weight =
+			average_run_weight(newer, traces[i]->info.runs);
 	}
 	return trace_merge(runs, n, &cfg, ret, err);
 }

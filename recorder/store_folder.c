@@ -365,7 +365,7 @@ static int folder_list(struct trace_store *s, const struct trace_query *q,
 
 /* ------------------------------------------------------------------- writing --- */
 
-static int by_use(const void *a, const void *b)
+static int compare_traces_by_use(const void *a, const void *b)
 {
 	const struct kept_trace *x = a, *y = b;
 
@@ -381,7 +381,7 @@ static int make_room(const struct trace_folder *f, const char *fresh,
 	size_t n = l.n;
 
 	if (rc == 0 && l.n)
-		qsort(l.list, l.n, sizeof(*l.list), by_use);
+		qsort(l.list, l.n, sizeof(*l.list), compare_traces_by_use);
 	for (size_t i = 0; rc == 0 && i < l.n; i++) {
 		if (l.bytes <= f->bytes_max && n < FILES_MAX)
 			break;

@@ -495,8 +495,9 @@ static bool has_same(const struct artifact_list *l, const struct trace *t)
 }
 
 /* Make the list of digests of this workload's artifacts. */
-static int name_replaced(const struct artifact_list *l, const char *workload,
-			 struct buf *ret, struct error *err)
+static int list_replaced_digests(const struct artifact_list *l,
+				 const char *workload, struct buf *ret,
+				 struct error *err)
 {
 	char name[DIGEST_STR_MAX];
 
@@ -522,7 +523,8 @@ static int put_merged(struct oci_store *store, const struct trace *t,
 	if (rc == 0)
 		rc = trace_encode(p.trace, &encoded, err);
 	if (rc == 0)
-		rc = name_replaced(found, t->info.workload, &p.replaces, err);
+		rc = list_replaced_digests(found, t->info.workload, &p.replaces,
+					   err);
 	if (rc == 0)
 		rc = publish_trace(store, &p, &encoded, err);
 	buf_fini(&p.replaces);

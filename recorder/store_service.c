@@ -49,7 +49,7 @@ static void call_fini(struct store_call *c)
 }
 
 /* Set the path "/v1/traces", for all traces or those of an image. */
-static int call_path(struct store_call *c, const struct digest *image)
+static int set_call_path(struct store_call *c, const struct digest *image)
 {
 	char name[DIGEST_STR_MAX];
 
@@ -60,7 +60,7 @@ static int call_path(struct store_call *c, const struct digest *image)
 }
 
 /* Send the request; 0 when the answer is successful. */
-static int call_do(struct store_call *c, struct error *err)
+static int send_store_call(struct store_call *c, struct error *err)
 {
 	c->req.path = c->path.data;
 	return service_client_do(c->s->client, &c->req, &c->answer, err);
@@ -123,7 +123,7 @@ static int service_get(struct trace_store *s, const struct trace_query *q,
 	call_init(&c, store_of(s), "GET", TRACE_BYTES_MAX);
 	c.req.headers[0] = "Accept: " TRACE_MEDIA_TYPE;
 	c.req.headers[1] = q->predict ? "Bootseer-Predict: 1" : NULL;
-	rc = call_path(&c, &q->image);
+	rc = set_call_path(&c, &q->image);
 	if (rc == 0)
 		rc = service_client_param(&c.path, "workload", q->workload);
 	if (rc == 0)
@@ -131,7 +131,7 @@ static int service_get(struct trace_store *s, const struct trace_query *q,
 	if (rc == 0)
 		rc = service_client_param(&c.path, "exact",
 					  q->exact ? "1" : NULL);
-	rc = rc < 0 ? error_nomem(err) : call_do(&c, err);
+	rc = rc < 0 ? error_nomem(err) : send_store_call(&c, err);
 	if (rc == 0)
 		rc = read_found(&c, ret, err);
 	call_fini(&c);
@@ -156,14 +156,14 @@ static int service_put(struct trace_store *s, const struct trace *t,
 	rc = buf_printf(&node, "Bootseer-Node: %s", c.s->node);
 	c.req.headers[1] = node.data;
 	if (rc == 0)
-		rc = call_path(&c, &t->info.image);
+		rc = set_call_path(&c, &t->info.image);
 	if (rc == 0)
 		rc = service_client_param(&c.path, "workload",
 					  t->info.workload);
 	if (rc == 0)
 		rc = service_client_param(&c.path, "repo",
 					  *t->info.repo ? t->info.repo : NULL);
-	rc = rc < 0 ? error_nomem(err) : call_do(&c, err);
+	rc = rc < 0 ? error_nomem(err) : send_store_call(&c, err);
 	call_fini(&c);
 	return rc;
 }
@@ -184,13 +184,13 @@ static int service_list(struct trace_store *s, const struct trace_query *q,
 				 "repository");
 	call_init(&c, store_of(s), "GET", LIST_MAX);
 	(void)snprintf(limit, sizeof(limit), "%d", LIST_LIMIT);
-	rc = call_path(&c, image ? &q->image : NULL);
+	rc = set_call_path(&c, image ? &q->image : NULL);
 	if (rc == 0)
 		rc = service_client_param(&c.path, "repo",
 					  image ? NULL : q->repo);
 	if (rc == 0)
 		rc = service_client_param(&c.path, "limit", limit);
-	rc = rc < 0 ? error_nomem(err) : call_do(&c, err);
+	rc = rc < 0 ? error_nomem(err) : send_store_call(&c, err);
 	if (rc == 0) {
 		rc = store_list_parse(c.answer.body.data ? c.answer.body.data
 							 : "",
@@ -215,10 +215,10 @@ static int service_remove(struct trace_store *s, const struct trace_query *q,
 	int rc;
 
 	call_init(&c, store_of(s), "DELETE", LIST_MAX);
-	rc = call_path(&c, &q->image);
+	rc = set_call_path(&c, &q->image);
 	if (rc == 0)
 		rc = service_client_param(&c.path, "workload", q->workload);
-	rc = rc < 0 ? error_nomem(err) : call_do(&c, err);
+	rc = rc < 0 ? error_nomem(err) : send_store_call(&c, err);
 	if (rc == 0) {
 		j = json_loadb(c.answer.body.data ? c.answer.body.data : "",
 			       c.answer.body.len, 0, NULL);

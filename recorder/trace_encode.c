@@ -58,12 +58,14 @@ static void tables_fini(struct tables *k)
 	free(k->block_entry);
 }
 
-static int by_path(const struct trace_entry *a, const struct trace_entry *b)
+static int compare_entry_paths(const struct trace_entry *a,
+			       const struct trace_entry *b)
 {
 	return a->path == b->path ? 0 : strcmp(a->path, b->path);
 }
 
-static int by_block(const struct trace_entry *a, const struct trace_entry *b)
+static int compare_entry_blocks(const struct trace_entry *a,
+				const struct trace_entry *b)
 {
 	int c = memcmp(a->block.b, b->block.b, DIGEST_SIZE);
 
@@ -127,7 +129,7 @@ static void number_by_use(uint32_t n, uint32_t *new_of, uint32_t *by_entry,
 static int tables_make(const struct trace *t, struct tables *k)
 {
 	AUTO_FREE uint32_t *scratch = calloc(t->n + 1, sizeof(*scratch));
-	struct encode_order o = { t->entries, by_path };
+	struct encode_order o = { t->entries, compare_entry_paths };
 	uint32_t n = (uint32_t)t->n;
 
 	k->path = calloc(t->n + 1, sizeof(uint32_t));
@@ -138,7 +140,7 @@ static int tables_make(const struct trace *t, struct tables *k)
 	    !k->block_entry)
 		return -ENOMEM;
 	k->n_paths = number_entries(&o, n, scratch, k->path, k->path_entry);
-	o.compare = by_block;
+	o.compare = compare_entry_blocks;
 	k->n_blocks = number_entries(&o, n, scratch, k->block, k->block_entry);
 	number_by_use(n, scratch, k->block, k->block_entry);
 	return 0;

@@ -49,8 +49,8 @@ static void merge_fini(struct merge *m)
 
 /* ------------------------------------------------------------------- orders --- */
 
-static int order_of_place(const struct trace_entry *a,
-			  const struct trace_entry *b)
+static int compare_entries_by_place(const struct trace_entry *a,
+				    const struct trace_entry *b)
 {
 	int c = a->path == b->path ? 0 : strcmp(a->path, b->path);
 
@@ -60,39 +60,39 @@ static int order_of_place(const struct trace_entry *a,
 	return c ? c : ORDER(a->off, b->off);
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_refs_by_place(const void *a, const void *b)
 {
 	const struct ref *x = a, *y = b;
-	int c = order_of_place(x->entry, y->entry);
+	int c = compare_entries_by_place(x->entry, y->entry);
 
 	return c ? c : ORDER(x->entry->len, y->entry->len);
 }
 
-static int by_time(const void *a, const void *b)
+static int compare_entries_by_time(const void *a, const void *b)
 {
 	const struct trace_entry *x = a, *y = b;
 	int c = ORDER(x->at_ms, y->at_ms);
 
-	return c ? c : order_of_place(x, y);
+	return c ? c : compare_entries_by_place(x, y);
 }
 
 /* Order by confidence, highest first, then by time. */
-static int by_rank(const void *a, const void *b)
+static int compare_entries_by_rank(const void *a, const void *b)
 {
 	const struct trace_entry *x = a, *y = b;
 	int c = ORDER(y->confidence, x->confidence);
 
-	return c ? c : by_time(a, b);
+	return c ? c : compare_entries_by_time(a, b);
 }
 
-static int by_run(const void *a, const void *b)
+static int compare_samples_by_run(const void *a, const void *b)
 {
 	const struct sample *x = a, *y = b;
 
 	return ORDER(x->run, y->run);
 }
 
-static int by_sample_time(const void *a, const void *b)
+static int compare_samples_by_time(const void *a, const void *b)
 {
 	const struct sample *x = a, *y = b;
 
@@ -111,7 +111,7 @@ static uint32_t weighted_median(struct sample *s, size_t n)
 		return 0;
 	for (i = 0; i < n; i++)
 		total += s[i].weight;
-	qsort(s, n, sizeof(*s), by_sample_time);
+	qsort(s, n, sizeof(*s), compare_samples_by_time);
 	for (i = 0; i + 1 < n; i++) {
 		sum += s[i].weight;
 		if (sum * 2 >= total)
@@ -126,11 +126,11 @@ static uint64_t weight_of(const struct trace_run *r)
 }
 
 /* Join several entries of one run into one, with its first time and highest confidence. */
-static size_t one_a_run(struct sample *s, size_t n)
+static size_t join_samples_of_each_run(struct sample *s, size_t n)
 {
 	size_t kept = 0;
 
-	qsort(s, n, sizeof(*s), by_run);
+	qsort(s, n, sizeof(*s), compare_samples_by_run);
 	for (size_t i = 0; i < n; i++) {
 		struct sample *last = kept ? &s[kept - 1] : NULL;
 
@@ -176,7 +176,7 @@ static int make_group(struct merge *m, const struct ref *r, size_t n,
 			.run = r[i].run,
 		};
 	}
-	n_samples = one_a_run(m->samples, n);
+	n_samples = join_samples_of_each_run(m->samples, n);
 	for (size_t i = 0; i < n_samples; i++)
 		sum += m->samples[i].weight;
 	e.len = (uint32_t)(end - e.off);
@@ -191,8 +191,8 @@ static int make_group(struct merge *m, const struct ref *r, size_t n,
 
 /* Does the entry belong to the group that begins with `first`? The same content may be far
  * away in the same file: then it is a group of its own. */
-static bool belongs_to(const struct trace_entry *first,
-		       const struct trace_entry *e)
+static bool belongs_to_group_of(const struct trace_entry *first,
+				const struct trace_entry *e)
 {
 	return strcmp(first->path, e->path) == 0 &&
 	       digest_equal(&first->block, &e->block) &&
@@ -205,12 +205,14 @@ static int make_groups(struct merge *m, struct error *err)
 	int rc = 0;
 
 	if (m->n_refs)
-		qsort(m->refs, m->n_refs, sizeof(*m->refs), by_place);
+		qsort(m->refs, m->n_refs, sizeof(*m->refs),
+		      compare_refs_by_place);
 	while (from < m->n_refs && rc == 0) {
 		size_t to = from + 1;
 
 		while (to < m->n_refs &&
-		       belongs_to(m->refs[from].entry, m->refs[to].entry))
+		       belongs_to_group_of(m->refs[from].entry,
+					   m->refs[to].entry))
 			to++;
 		rc = make_group(m, m->refs + from, to - from, err);
 		from = to;
@@ -225,7 +227,7 @@ struct merge_member {
 	uint32_t group;
 };
 
-static int by_digest(const void *a, const void *b)
+static int compare_members_by_digest(const void *a, const void *b)
 {
 	const struct merge_member *x = a, *y = b;
 	int c = memcmp(x->entry->block.b, y->entry->block.b, DIGEST_SIZE);
@@ -243,7 +245,7 @@ static uint32_t *first_with_block(const struct merge *m)
 		return NULL;
 	for (size_t i = 0; i < m->n_groups; i++)
 		v[i] = (struct merge_member){ &m->groups[i], (uint32_t)i };
-	qsort(v, m->n_groups, sizeof(*v), by_digest);
+	qsort(v, m->n_groups, sizeof(*v), compare_members_by_digest);
 	for (size_t i = 0; i < m->n_groups; i++)
 		first[v[i].group] = i && digest_equal(&v[i - 1].entry->block,
 						      &v[i].entry->block)
@@ -253,7 +255,8 @@ static uint32_t *first_with_block(const struct merge *m)
 }
 
 /* Leave out, in order of rank, entries whose block does not fit any more. */
-static int fit_bytes(struct merge *m, uint64_t max, struct error *err)
+static int drop_entries_over_size(struct merge *m, uint64_t max,
+				  struct error *err)
 {
 	AUTO_FREE uint32_t *first = first_with_block(m);
 	AUTO_FREE bool *taken = calloc(m->n_groups, sizeof(*taken));
@@ -284,14 +287,16 @@ static int select_best(struct merge *m, const struct trace_merge_config *cfg,
 
 	if (!m->n_groups)
 		return 0;
-	qsort(m->groups, m->n_groups, sizeof(*m->groups), by_rank);
+	qsort(m->groups, m->n_groups, sizeof(*m->groups),
+	      compare_entries_by_rank);
 	if (cfg->bytes_max)
-		rc = fit_bytes(m, cfg->bytes_max, err);
+		rc = drop_entries_over_size(m, cfg->bytes_max, err);
 	if (max > TRACE_ENTRIES_MAX)
 		max = TRACE_ENTRIES_MAX;
 	if (m->n_groups > max)
 		m->n_groups = max;
-	qsort(m->groups, m->n_groups, sizeof(*m->groups), by_time);
+	qsort(m->groups, m->n_groups, sizeof(*m->groups),
+	      compare_entries_by_time);
 	return rc;
 }
 

@@ -37,38 +37,38 @@ static void prediction_fini(struct prediction *p)
 	free(p->groups);
 }
 
-static int order_of_content(const struct trace_entry *a,
-			    const struct trace_entry *b)
+static int compare_trace_content(const struct trace_entry *a,
+				 const struct trace_entry *b)
 {
 	int c = strcmp(a->path, b->path);
 
 	return c ? c : memcmp(a->block.b, b->block.b, DIGEST_SIZE);
 }
 
-static int by_content(const void *a, const void *b)
+static int compare_donors_by_content(const void *a, const void *b)
 {
 	const struct donor_entry *x = a, *y = b;
-	int c = order_of_content(x->entry, y->entry);
+	int c = compare_trace_content(x->entry, y->entry);
 
 	c = c ? c : ORDER(x->owner, y->owner);
 	c = c ? c : ORDER(x->donor, y->donor);
 	return c ? c : ORDER(x->entry->off, y->entry->off);
 }
 
-static int by_weight(const void *a, const void *b)
+static int compare_predicted_by_weight(const void *a, const void *b)
 {
 	const struct predicted_entry *x = a, *y = b;
 	int c = ORDER(y->weight, x->weight);
 
-	return c ? c : order_of_content(&x->entry, &y->entry);
+	return c ? c : compare_trace_content(&x->entry, &y->entry);
 }
 
-static int by_first_access(const void *a, const void *b)
+static int compare_predicted_by_time(const void *a, const void *b)
 {
 	const struct predicted_entry *x = a, *y = b;
 	int c = ORDER(x->entry.at_ms, y->entry.at_ms);
 
-	return c ? c : order_of_content(&x->entry, &y->entry);
+	return c ? c : compare_trace_content(&x->entry, &y->entry);
 }
 
 static void unite_ranges(struct trace_entry *e, const struct trace_entry *x)
@@ -149,9 +149,9 @@ static void add_group(struct prediction *p, const struct donor_entry *r,
 
 /* The donors, among the `n` refs of one path, that may be revealed: the requester's own, and
  * others if they belong to enough owners, since a path could otherwise reveal who has it. */
-static uint64_t readers_of(const struct prediction *p,
-			   const struct donor_entry *r, size_t n,
-			   uint32_t owners_min)
+static uint64_t get_shown_readers(const struct prediction *p,
+				  const struct donor_entry *r, size_t n,
+				  uint32_t owners_min)
 {
 	uint64_t own = 0, strangers = 0, owners = 0;
 
@@ -174,7 +174,7 @@ static void add_path(struct prediction *p, const struct donor_entry *r,
 		     size_t n, uint32_t owners_min)
 {
 	size_t first = p->n_groups, from = 0, to;
-	uint64_t readers = readers_of(p, r, n, owners_min);
+	uint64_t readers = get_shown_readers(p, r, n, owners_min);
 
 	for (; from < n; from = to) {
 		for (to = from + 1;
@@ -249,7 +249,7 @@ static int build_predicted(const struct prediction *p, struct trace **ret,
 	return rc;
 }
 
-static void group_all(struct prediction *p, uint32_t owners_min)
+static void group_entries_by_path(struct prediction *p, uint32_t owners_min)
 {
 	size_t from = 0, to;
 
@@ -270,14 +270,17 @@ int trace_predict(const struct trace_donor *donors, size_t n,
 	int rc = gather_entries(&p, n, err);
 
 	if (rc == 0 && p.n_refs)
-		qsort(p.refs, p.n_refs, sizeof(*p.refs), by_content);
+		qsort(p.refs, p.n_refs, sizeof(*p.refs),
+		      compare_donors_by_content);
 	if (rc == 0)
-		group_all(&p, owners_min);
+		group_entries_by_path(&p, owners_min);
 	if (rc == 0 && p.n_groups) {
-		qsort(p.groups, p.n_groups, sizeof(*p.groups), by_weight);
+		qsort(p.groups, p.n_groups, sizeof(*p.groups),
+		      compare_predicted_by_weight);
 		if (p.n_groups > PREDICTION_ENTRIES_MAX)
 			p.n_groups = PREDICTION_ENTRIES_MAX;
-		qsort(p.groups, p.n_groups, sizeof(*p.groups), by_first_access);
+		qsort(p.groups, p.n_groups, sizeof(*p.groups),
+		      compare_predicted_by_time);
 	}
 	if (rc == 0)
 		rc = build_predicted(&p, ret, err);

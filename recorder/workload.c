@@ -8,7 +8,7 @@
 #define NAME_MAX_LEN 64
 
 /* Take the program's name, and replace characters that a key must not have. */
-static void name_of(const char *word, char out[NAME_MAX_LEN + 1])
+static void make_program_name(const char *word, char out[NAME_MAX_LEN + 1])
 {
 	const char *slash = strrchr(word, '/');
 	const char *p = slash ? slash + 1 : word;
@@ -40,7 +40,7 @@ char *trace_workload_key(const char *const *argv, size_t n)
 	if (hasher_final(h, &d) < 0)
 		return NULL;
 	if (n)
-		name_of(argv[0], name);
+		make_program_name(argv[0], name);
 	if (asprintf(&key, "%s-%02x%02x%02x%02x%02x%02x",
 		     *name ? name : "default", d.b[0], d.b[1], d.b[2], d.b[3],
 		     d.b[4], d.b[5]) < 0)
