@@ -62,7 +62,7 @@ struct holder {
 
 /* -------------------------------------------------------------- messages --- */
 
-static void held_remove(struct holder *h, const char *name)
+static void close_kept_descriptors(struct holder *h, const char *name)
 {
 	int n = 0;
 
@@ -76,7 +76,7 @@ static void held_remove(struct holder *h, const char *name)
 }
 
 /* Keep a descriptor; takes `fd`. */
-static void held_add(struct holder *h, const char *name, int fd)
+static void keep_descriptor(struct holder *h, const char *name, int fd)
 {
 	struct held *d;
 
@@ -116,11 +116,11 @@ static void handle_message(struct holder *h, char *text, int *fds, int n_fds)
 	if (name && (!name[0] || strchr(name, ':')))
 		name = NULL;
 	if (drop && name)
-		held_remove(h, name);
+		close_kept_descriptors(h, name);
 	/* Close descriptors that are not kept; BARRIER=1 needs just that. */
 	for (int i = 0; i < n_fds; i++) {
 		if (store && name)
-			held_add(h, name, fds[i]);
+			keep_descriptor(h, name, fds[i]);
 		else
 			(void)close(fds[i]);
 	}
@@ -404,7 +404,7 @@ static int open_signals(struct holder *h, struct error *err)
 	return 0;
 }
 
-static void take_down(struct holder *h)
+static void free_holder(struct holder *h)
 {
 	for (int i = 0; i < h->n_held; i++)
 		(void)close(h->held[i].fd);
@@ -431,6 +431,6 @@ int hold_run(char *const argv[], struct error *err)
 		rc = open_signals(h, err);
 	if (rc == 0)
 		rc = hold_loop(h);
-	take_down(h);
+	free_holder(h);
 	return rc;
 }

@@ -19,7 +19,7 @@ struct parked {
 
 struct parking {
 	parking_early_fn *is_early;
-	void *owner; /* owner of the handler */
+	void *owner; /* first argument of is_early(): session_config.owner */
 	atomic_bool open;
 	/* Protects the list. Also held during is_early(), so that a node which becomes known
 	 * at that moment is not missed. */
@@ -79,7 +79,8 @@ static bool is_early(struct parking *p, const char *request)
 	}
 }
 
-static bool take_locked(struct parking *p, const char *request, size_t len)
+static bool park_request_locked(struct parking *p, const char *request,
+				size_t len)
 {
 	struct parked *r;
 
@@ -105,7 +106,7 @@ bool parking_take(struct parking *p, const char *request, size_t len)
 	if (!atomic_load_explicit(&p->open, memory_order_relaxed))
 		return false;
 	pthread_mutex_lock(&p->lock);
-	taken = take_locked(p, request, len);
+	taken = park_request_locked(p, request, len);
 	pthread_mutex_unlock(&p->lock);
 	return taken;
 }

@@ -55,12 +55,12 @@ static void reply_pool_divide(struct shelf *f)
 		TAILQ_INIT(&f->waiting[i]);
 }
 
-static size_t shelf_of(const struct reply_buffer *b)
+static size_t get_shelf_of_buffer(const struct reply_buffer *b)
 {
 	return b->index < N_SMALL ? 0 : 1;
 }
 
-static size_t shelf_for(size_t len)
+static size_t get_shelf_for_length(size_t len)
 {
 	return len > SMALL_SIZE ? 1 : 0;
 }
@@ -77,7 +77,7 @@ static void fill_shelves(struct reply_pool *p)
 		data -= i < N_SMALL ? SMALL_SIZE : SESSION_DATA_MAX;
 		b->data = data;
 		b->index = i;
-		f = &p->shelves[shelf_of(b)];
+		f = &p->shelves[get_shelf_of_buffer(b)];
 		b->next = f->free;
 		f->free = b;
 		f->n_free++;
@@ -117,7 +117,7 @@ void reply_pool_free(struct reply_pool *p)
 
 /* Take a buffer, if the share may have one. With the lock. */
 static struct reply_buffer *
-take_locked(struct shelf *f, struct reply_share *share, enum reply_kind kind)
+take_buffer(struct shelf *f, struct reply_share *share, enum reply_kind kind)
 {
 	const struct leave *l = &f->leave[kind];
 	unsigned int leave = share->n_buffers < FEW ? l->all : l->many;
@@ -138,15 +138,15 @@ struct reply_buffer *reply_pool_take(struct reply_pool *p, size_t len,
 	struct reply_buffer *b;
 
 	pthread_mutex_lock(&p->lock);
-	b = take_locked(&p->shelves[shelf_for(len)], share, kind);
+	b = take_buffer(&p->shelves[get_shelf_for_length(len)], share, kind);
 	pthread_mutex_unlock(&p->lock);
 	return b;
 }
 
 /* Add the request to its share's line. With the lock. */
-static void line_up(struct reply_pool *p, size_t shelf,
-		    struct reply_share *share, enum reply_kind kind,
-		    struct reply_wait *w)
+static void queue_request(struct reply_pool *p, size_t shelf,
+			  struct reply_share *share, enum reply_kind kind,
+			  struct reply_wait *w)
 {
 	struct reply_line *l = &share->lines[shelf][kind];
 
@@ -163,13 +163,13 @@ struct reply_buffer *reply_pool_take_or_wait(struct reply_pool *p, size_t len,
 					     enum reply_kind kind,
 					     struct reply_wait *w)
 {
-	size_t shelf = shelf_for(len);
+	size_t shelf = get_shelf_for_length(len);
 	struct reply_buffer *b;
 
 	pthread_mutex_lock(&p->lock);
-	b = take_locked(&p->shelves[shelf], share, kind);
+	b = take_buffer(&p->shelves[shelf], share, kind);
 	if (!b)
-		line_up(p, shelf, share, kind, w);
+		queue_request(p, shelf, share, kind, w);
 	pthread_mutex_unlock(&p->lock);
 	return b;
 }
@@ -183,8 +183,9 @@ void reply_pool_leave(struct reply_pool *p, struct reply_share *share)
 
 /* Give a buffer to a waiting request of this kind. With the lock. Whether a share may have
  * one depends on its count, so only the share with the fewest needs to be checked. */
-static struct reply_wait *wake_one(struct shelf *f, enum reply_kind kind,
-				   struct reply_buffer **ret)
+static struct reply_wait *take_next_waiting_request(struct shelf *f,
+						    enum reply_kind kind,
+						    struct reply_buffer **ret)
 {
 	struct reply_lines *lines = &f->waiting[kind];
 	struct reply_line *l, *least = NULL;
@@ -199,7 +200,7 @@ static struct reply_wait *wake_one(struct shelf *f, enum reply_kind kind,
 		least = l;
 	if (!least)
 		return NULL;
-	*ret = take_locked(f, least->share, kind);
+	*ret = take_buffer(f, least->share, kind);
 	if (!*ret)
 		return NULL;
 	w = STAILQ_FIRST(&least->waits);
@@ -213,7 +214,7 @@ static struct reply_wait *wake_one(struct shelf *f, enum reply_kind kind,
 struct reply_wait *reply_pool_put(struct reply_pool *p, struct reply_buffer *b,
 				  struct reply_buffer **ret_next)
 {
-	struct shelf *f = &p->shelves[shelf_of(b)];
+	struct shelf *f = &p->shelves[get_shelf_of_buffer(b)];
 	struct reply_wait *w;
 
 	pthread_mutex_lock(&p->lock);
@@ -221,9 +222,9 @@ struct reply_wait *reply_pool_put(struct reply_pool *p, struct reply_buffer *b,
 	b->next = f->free;
 	f->free = b;
 	f->n_free++;
-	w = wake_one(f, REPLY_AT_ONCE, ret_next);
+	w = take_next_waiting_request(f, REPLY_AT_ONCE, ret_next);
 	if (!w)
-		w = wake_one(f, REPLY_MAY_WAIT, ret_next);
+		w = take_next_waiting_request(f, REPLY_MAY_WAIT, ret_next);
 	pthread_mutex_unlock(&p->lock);
 	return w;
 }

@@ -247,7 +247,7 @@ int session_is_mounted(struct session *s, struct error *err)
 }
 
 /* Remove the mount and its kept descriptors. */
-static void take_away(struct session *s)
+static void remove_mount_and_kept(struct session *s)
 {
 	struct error err = ERROR_INIT;
 
@@ -262,7 +262,7 @@ static void take_away(struct session *s)
 
 /* Undo a mount whose device number is not known yet. The descriptor is closed first, so that
  * no request is sent for which the call would wait. */
-static void take_back(struct session *s)
+static void undo_mount(struct session *s)
 {
 	(void)close(s->fd);
 	s->fd = -1;
@@ -281,7 +281,7 @@ static int mount_fresh(struct session *s, struct error *err)
 	rc = find_dev(s, err);
 	if (rc == 1)
 		return 0;
-	take_back(s);
+	undo_mount(s);
 	return rc < 0 ? rc
 		      : error_set(err, ENOENT,
 				  "'%s' is not where it was mounted: is it a "
@@ -313,7 +313,7 @@ static int start_fresh(struct session *s, struct error *err)
 	if (rc == 0)
 		rc = feed_init(s, false, err);
 	if (rc < 0)
-		take_away(s);
+		remove_mount_and_kept(s);
 	return rc;
 }
 
@@ -381,7 +381,7 @@ static int start_adopted(struct session *s, int fd, int init_fd,
 	return 1;
 }
 
-static int start_any(struct session *s, struct error *err)
+static int adopt_or_start_session(struct session *s, struct error *err)
 {
 	AUTO_CLOSE int fd = fd_keeper_take(s->cfg.keeper, s->name);
 	AUTO_CLOSE int init_fd = fd_keeper_take(s->cfg.keeper, s->init_name);
@@ -424,7 +424,7 @@ static bool is_complete(const struct session *s)
 }
 
 /* Open the mount's root with O_PATH, which sends no request. */
-static void hold_root(struct session *s)
+static void open_mount_root(struct session *s)
 {
 	if (s->root_fd < 0)
 		s->root_fd = open(s->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -446,7 +446,7 @@ static int mount_if_gone(struct session *s, bool *ret_was_gone,
 		 * again. */
 		rc = mount_session(s, err);
 		if (rc == 0)
-			hold_root(s);
+			open_mount_root(s);
 		if (rc == 0 && !s->dev)
 			rc = find_dev(s, err);
 		return error_wrap(err, rc,
@@ -462,7 +462,7 @@ static int mount_if_gone(struct session *s, bool *ret_was_gone,
 			err, EBUSY,
 			"something else is mounted on '%s': unmount it",
 			s->path);
-	hold_root(s);
+	open_mount_root(s);
 	return 0;
 }
 
@@ -494,7 +494,7 @@ static int check_config(const struct session_config *cfg, struct error *err)
 
 /* Resolve symlinks in the path: mountinfo has resolved paths, so with /var/run, for example,
  * the mount would never be found, and be made again and again. */
-static int find_place(struct session *s, struct error *err)
+static int find_mount_path(struct session *s, struct error *err)
 {
 	int rc = fs_mkdir_p(s->run_dir, 0700, err);
 
@@ -517,15 +517,15 @@ int session_start(const struct session_config *cfg, struct session **ret,
 	}
 	rc = is_complete(s) ? check_config(cfg, err) : error_nomem(err);
 	if (rc == 0)
-		rc = find_place(s, err);
+		rc = find_mount_path(s, err);
 	if (rc == 0)
-		rc = start_any(s, err);
+		rc = adopt_or_start_session(s, err);
 	if (rc == 0) {
 		rc = requests_start(s, err);
 		/* A new mount is not in use yet, so remove it; one that was taken over is
 		 * left for another attempt. */
 		if (rc < 0 && !s->adopted)
-			take_away(s);
+			remove_mount_and_kept(s);
 	}
 	if (rc < 0) {
 		requests_stop(s);
@@ -541,7 +541,7 @@ void session_stop(struct session *s, bool keep)
 	if (!s)
 		return;
 	if (!keep)
-		take_away(s);
+		remove_mount_and_kept(s);
 	requests_stop(s);
 	session_unref(s);
 }

@@ -315,7 +315,7 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 /* ------------------------------------------------------------- running --- */
 
 /* A block is on the node now. Without the lock. */
-static void have_block(struct prefetch *p, uint32_t index)
+static void note_block_here(struct prefetch *p, uint32_t index)
 {
 	struct block b;
 
@@ -331,7 +331,8 @@ static void have_block(struct prefetch *p, uint32_t index)
 }
 
 /* Callback device_list.have: on the thread that fetches the list, without the lock. */
-static void note_block(void *arg, uint32_t index, uint32_t fetched_bytes)
+static void on_listed_block_fetched(void *arg, uint32_t index,
+				    uint32_t fetched_bytes)
 {
 	struct prefetch *p = arg;
 
@@ -347,11 +348,12 @@ static void note_block(void *arg, uint32_t index, uint32_t fetched_bytes)
 		p->fetched_blocks[p->task]++;
 	}
 	(void)pthread_mutex_unlock(&p->all->lock);
-	have_block(p, index);
+	note_block_here(p, index);
 }
 
 /* The same callback for prefetch_ahead(); counts for the hot set, whatever task is running. */
-static void have_ahead(void *arg, uint32_t index, uint32_t fetched_bytes)
+static void on_hot_block_fetched(void *arg, uint32_t index,
+				 uint32_t fetched_bytes)
 {
 	struct prefetch *p = arg;
 
@@ -364,7 +366,7 @@ static void have_ahead(void *arg, uint32_t index, uint32_t fetched_bytes)
 		p->ahead_bytes += fetched_bytes;
 		(void)pthread_mutex_unlock(&p->all->lock);
 	}
-	have_block(p, index);
+	note_block_here(p, index);
 }
 
 int prefetch_ahead(struct prefetch *p, const uint32_t *blocks, size_t n,
@@ -378,7 +380,7 @@ int prefetch_ahead(struct prefetch *p, const uint32_t *blocks, size_t n,
 		.streams = cfg->limits.hot_streams,
 		.gap = cfg->limits.gap,
 		.range_max = cfg->limits.hot_range,
-		.have = have_ahead,
+		.have = on_hot_block_fetched,
 		.arg = p,
 		.cancel = cancel,
 	};
@@ -445,7 +447,7 @@ static int list_missing(struct prefetch *p, const struct order *o,
 	for (size_t i = 0; i < o->n; i++) {
 		blockmap_block(p->map, o->blocks[i], &b);
 		if (device_has(p->dev, o->blocks[i])) {
-			note_block(p, o->blocks[i], 0);
+			on_listed_block_fetched(p, o->blocks[i], 0);
 			continue;
 		}
 		if (device_has_place(p->dev, o->blocks[i])) {
@@ -513,7 +515,7 @@ static int fetch_order(struct prefetch *p, enum task task,
 		.gap = is_hot ? l->gap : 0,
 		.range_max = is_hot ? l->hot_range : l->cold_range,
 		.range_grown = is_hot ? l->hot_grown : 0,
-		.have = note_block,
+		.have = on_listed_block_fetched,
 		.arg = p,
 		.pause = prefetcher_pause,
 		.cancel = &p->cancel,
@@ -553,7 +555,7 @@ int prefetch_run(struct prefetch *p, enum task task, struct error *err)
 }
 
 /* Is the failure a silent or overloaded registry, rather than a refusal? */
-static bool may_pass(int rc)
+static bool is_temporary_failure(int rc)
 {
 	return rc == -ETIMEDOUT || rc == -EIO || rc == -ECONNREFUSED ||
 	       rc == -EBUSY;
@@ -574,7 +576,8 @@ static int64_t retry_ns(const struct prefetch *p)
 }
 
 /* Try again later. With the lock. */
-static void put_off(struct prefetch *p, int rc, const struct error *err)
+static void retry_prefetch_later(struct prefetch *p, int rc,
+				 const struct error *err)
 {
 	uint64_t blocks =
 		p->fetched_blocks[TASK_HOT] + p->fetched_blocks[TASK_COLD];
@@ -584,7 +587,7 @@ static void put_off(struct prefetch *p, int rc, const struct error *err)
 	if (!no_room && blocks != p->blocks_before)
 		p->failures = 0;
 	p->blocks_before = blocks;
-	p->is_retrying = may_pass(rc) && p->failures < RETRIES;
+	p->is_retrying = is_temporary_failure(rc) && p->failures < RETRIES;
 	p->state = no_room          ? PREFETCH_PAUSED
 		   : p->is_retrying ? PREFETCH_RETRYING
 				    : PREFETCH_FAILED;
@@ -617,7 +620,7 @@ bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 		return false;
 	}
 	if (rc < 0) {
-		put_off(p, rc, err);
+		retry_prefetch_later(p, rc, err);
 		return false;
 	}
 	p->failures = 0;
@@ -652,7 +655,7 @@ static enum prefetch_phase phase_of(const struct prefetch *p)
 	return p->task == TASK_HOT ? PREFETCH_HOT : PREFETCH_COLD;
 }
 
-static bool has_enough(const struct prefetch *p, const struct wait_policy *w)
+static bool has_hot_share(const struct prefetch *p, const struct wait_policy *w)
 {
 	uint64_t all = p->hot ? p->hot->bytes : 0;
 
@@ -676,7 +679,7 @@ static int judge_wait(const struct prefetch *p, const struct wait_policy *w,
 {
 	enum prefetch_phase phase = phase_of(p);
 
-	if (has_enough(p, w))
+	if (has_hot_share(p, w))
 		return 0;
 	if (phase == PREFETCH_STOPPED)
 		return error_set(err, ECANCELED, "image %s: prefetch stopped",

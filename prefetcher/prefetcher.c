@@ -15,8 +15,9 @@
 /* ---------------------------------------------------------------- turns --- */
 
 /* Nanoseconds until `p` may begin. */
-static int64_t wait_of(const struct prefetcher *all, struct prefetch *p,
-		       int64_t idle_ns, int64_t now)
+static int64_t get_prefetch_wait_ns(const struct prefetcher *all,
+				    struct prefetch *p, int64_t idle_ns,
+				    int64_t now)
 {
 	if (p->due_ns > now)
 		return p->due_ns - now;
@@ -39,7 +40,7 @@ static struct prefetch *pick_prefetch(struct prefetcher *all, enum task task,
 	*ret_wait = NEVER;
 	TAILQ_FOREACH(p, &all->queue[task], queue)
 	{
-		int64_t wait = wait_of(all, p, idle_ns, now);
+		int64_t wait = get_prefetch_wait_ns(all, p, idle_ns, now);
 
 		if (wait == 0 && (!best || p->n_turns < best->n_turns))
 			best = p;

@@ -21,7 +21,7 @@
 #define NEVER INT64_MAX
 
 /* How much longer a hot set goes before the rest of other images, which check again then. */
-static int64_t hot_left(const struct prefetch *p, int64_t now)
+static int64_t get_hot_time_left(const struct prefetch *p, int64_t now)
 {
 	int64_t first = HOT_FIRST_NS - (now - p->hot_begun_ns);
 	int64_t stall = HOT_STALL_NS - (now - p->hot_moved_ns);
@@ -37,8 +37,8 @@ int64_t prefetcher_hot_wait(const struct prefetcher *all, int64_t now)
 
 	for (unsigned int i = 0; i < HOT_WORKERS; i++) {
 		p = all->workers[i].now;
-		if (p && hot_left(p, now) > longest)
-			longest = hot_left(p, now);
+		if (p && get_hot_time_left(p, now) > longest)
+			longest = get_hot_time_left(p, now);
 	}
 	if (longest > 0)
 		return longest;
