@@ -7,7 +7,8 @@
 
 #include "common/clock.h"
 
-static uint64_t value_of(const struct counter_spec *c, const void *values)
+static uint64_t get_counter_value(const struct counter_spec *c,
+				  const void *values)
 {
 	uint64_t v;
 
@@ -140,10 +141,12 @@ int counter_format(const struct counter_spec *table, const void *values,
 		else if (table->kind == COUNTER_LATENCY)
 			rc = format_latency(table, values, prefix, ret);
 		else if (table->kind == COUNTER_NS)
-			rc = format_ns(table, value_of(table, values), prefix,
-				       ret);
+			rc = format_ns(table, get_counter_value(table, values),
+				       prefix, ret);
 		else
-			rc = format_plain_value(table, value_of(table, values),
+			rc = format_plain_value(table,
+						get_counter_value(table,
+								  values),
 						prefix, ret);
 	}
 	return rc;

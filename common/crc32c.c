@@ -115,7 +115,7 @@ WITH_INSTRUCTION static uint32_t one_by_one(uint32_t crc, const uint8_t *p,
 	return crc;
 }
 
-static void fill_past_lane(void)
+static void fill_lane_tables(void)
 {
 	static const uint8_t zeros[LANE];
 
@@ -124,7 +124,7 @@ static void fill_past_lane(void)
 			past_lane[i][v] = one_by_one(v << 8 * i, zeros, LANE);
 }
 
-static uint32_t pass_lane(uint32_t crc)
+static uint32_t advance_crc_by_lane(uint32_t crc)
 {
 	return past_lane[0][crc & 0xff] ^ past_lane[1][crc >> 8 & 0xff] ^
 	       past_lane[2][crc >> 16 & 0xff] ^ past_lane[3][crc >> 24];
@@ -139,7 +139,7 @@ WITH_INSTRUCTION static uint32_t three_lanes(uint32_t crc, const uint8_t *p)
 		b = add_eight(b, get_le64(p + LANE + i));
 		c = add_eight(c, get_le64(p + 2 * LANE + i));
 	}
-	return pass_lane(pass_lane(a) ^ b) ^ c;
+	return advance_crc_by_lane(advance_crc_by_lane(a) ^ b) ^ c;
 }
 
 static uint32_t add_by_instruction(uint32_t crc, const uint8_t *p, size_t len)
@@ -148,7 +148,7 @@ static uint32_t add_by_instruction(uint32_t crc, const uint8_t *p, size_t len)
 	const size_t lanes = 3 * LANE;
 
 	if (len >= lanes)
-		(void)pthread_once(&once, fill_past_lane);
+		(void)pthread_once(&once, fill_lane_tables);
 	for (; len >= lanes; p += lanes, len -= lanes)
 		crc = three_lanes(crc, p);
 	return one_by_one(crc, p, len);

@@ -263,7 +263,7 @@ static int option_generate(const struct scan *s, struct error *err)
 	return 0;
 }
 
-static bool did_builtin(const struct scan *s)
+static bool run_builtin_option(const struct scan *s)
 {
 	if (s->help)
 		option_help(s->prog, stdout);
@@ -307,7 +307,7 @@ int option_parse(const struct option_program *prog, void *cfg, int argc,
 		if (rc < 0)
 			return rc;
 	}
-	*ret = !did_builtin(&s)                   ? OPTION_ACTION_RUN
+	*ret = !run_builtin_option(&s)            ? OPTION_ACTION_RUN
 	       : s.check && !s.help && !s.version ? OPTION_ACTION_CHECK
 						  : OPTION_ACTION_EXIT;
 	*ret_args = s.i;

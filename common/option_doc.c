@@ -94,8 +94,8 @@ static int next_words(const struct option_program *const *programs,
 typedef void path_fn(FILE *out, const char *path, const char *words);
 
 /* Call `each` once for every prefix of the programs' names. */
-static int each_path(const struct option_program *const *programs, FILE *out,
-		     path_fn *each)
+static int print_each_path(const struct option_program *const *programs,
+			   FILE *out, path_fn *each)
 {
 	AUTO_BUF seen = BUF_INIT;
 	int rc = 0;
@@ -127,18 +127,18 @@ static int each_path(const struct option_program *const *programs, FILE *out,
 	return rc;
 }
 
-static void bash_path(FILE *out, const char *path, const char *words)
+static void print_bash_path(FILE *out, const char *path, const char *words)
 {
 	fprintf(out, "\t'%s') words='%s' ;;\n", path, words);
 }
 
 /* In the zsh function, the variable `words` is the command line. */
-static void zsh_path(FILE *out, const char *path, const char *words)
+static void print_zsh_path(FILE *out, const char *path, const char *words)
 {
 	fprintf(out, "\t'%s') words_='%s' ;;\n", path, words);
 }
 
-static void known_path(FILE *out, const char *path, const char *words)
+static void print_known_path(FILE *out, const char *path, const char *words)
 {
 	(void)words;
 	fprintf(out, "\t\t'%s') at=\"$at $word\" ;;\n", path);
@@ -154,10 +154,10 @@ static int complete_bash(const struct option_program *const *programs,
 		"\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
 		"\t\tcase \"$at $word\" in\n",
 		name, name);
-	rc = each_path(programs, out, known_path);
+	rc = print_each_path(programs, out, print_known_path);
 	fputs("\t\tesac\n\tdone\n\tcase $at in\n", out);
 	if (rc == 0)
-		rc = each_path(programs, out, bash_path);
+		rc = print_each_path(programs, out, print_bash_path);
 	fprintf(out,
 		"\tesac\n\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- "
 		"\"${COMP_WORDS[COMP_CWORD]}\")\n}\n"
@@ -176,16 +176,16 @@ static int complete_zsh(const struct option_program *const *programs,
 		"for word in ${words[2,CURRENT-1]}; do\n"
 		"\tcase \"$at $word\" in\n",
 		name, name);
-	rc = each_path(programs, out, known_path);
+	rc = print_each_path(programs, out, print_known_path);
 	fputs("\tesac\ndone\ncase $at in\n", out);
 	if (rc == 0)
-		rc = each_path(programs, out, zsh_path);
+		rc = print_each_path(programs, out, print_zsh_path);
 	fputs("esac\ncompadd -- ${=words_}\n_files\n", out);
 	return rc;
 }
 
 /* Write the condition that every word of `commands` was typed already. */
-static void fish_condition(FILE *out, const char *commands)
+static void print_fish_condition(FILE *out, const char *commands)
 {
 	const char *and = "";
 
@@ -201,12 +201,12 @@ static void fish_condition(FILE *out, const char *commands)
 	fputc('\'', out);
 }
 
-static void fish_option(FILE *out, const char *name, const char *commands,
-			const char *key, const char *help, bool has_value)
+static void print_fish_option(FILE *out, const char *name, const char *commands,
+			      const char *key, const char *help, bool has_value)
 {
 	fprintf(out, "complete -c %s", name);
 	if (*commands)
-		fish_condition(out, commands);
+		print_fish_condition(out, commands);
 	fprintf(out, " -l %s%s -d '", key, has_value ? " -r" : "");
 	for (const char *c = help; *c; c++) {
 		if (*c == '\'' || *c == '\\')
@@ -217,7 +217,7 @@ static void fish_option(FILE *out, const char *name, const char *commands,
 }
 
 /* Offer each word of a command once the words before it were typed. */
-static void fish_words(FILE *out, const char *name, const char *commands)
+static void print_fish_words(FILE *out, const char *name, const char *commands)
 {
 	for (const char *word = commands; *word;) {
 		size_t n = strcspn(word, " ");
@@ -231,7 +231,7 @@ static void fish_words(FILE *out, const char *name, const char *commands)
 					(size_t)(word - commands - 1));
 
 			if (before)
-				fish_condition(out, before);
+				print_fish_condition(out, before);
 		}
 		fprintf(out, " -a %.*s\n", (int)n, word);
 		word += n + (word[n] == ' ');
@@ -246,13 +246,13 @@ static int complete_fish(const struct option_program *const *programs,
 		const char *commands = p->name + strlen(name);
 
 		commands += *commands == ' ';
-		fish_words(out, name, commands);
+		print_fish_words(out, name, commands);
 		for (const struct option_spec *o = p->options; o->key; o++)
-			fish_option(out, name, commands, o->key, o->help,
-				    !option_bare(o));
+			print_fish_option(out, name, commands, o->key, o->help,
+					  !option_bare(o));
 		for (size_t i = 0; i < n_builtins(p); i++)
-			fish_option(out, name, commands, builtins[i].key,
-				    builtins[i].help, false);
+			print_fish_option(out, name, commands, builtins[i].key,
+					  builtins[i].help, false);
 	}
 	return 0;
 }

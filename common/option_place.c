@@ -7,8 +7,8 @@
 #include "common/option_priv.h"
 
 /* The first option that a message names, such as "--root"; NULL: it names none. */
-static const struct option_spec *named_in(const struct option_spec *options,
-					  const char *msg)
+static const struct option_spec *
+find_option_in_message(const struct option_spec *options, const char *msg)
 {
 	const char *p = strstr(msg, "--");
 	size_t len = 0;
@@ -35,7 +35,8 @@ static bool is_on_command_line(const char *key, int argc, char **argv)
 int option_refuse(const struct option_program *prog, const void *cfg, int argc,
 		  char **argv, int rc, struct error *err)
 {
-	const struct option_spec *o = named_in(prog->options, err->msg);
+	const struct option_spec *o =
+		find_option_in_message(prog->options, err->msg);
 	const struct option_spec *config =
 		option_find(prog->options, "config", 6);
 	const char *path = NULL;

@@ -34,8 +34,8 @@ static int ssl_fail(struct error *err, int code, const char *what)
 			 reason ? reason : "not usable");
 }
 
-static int ed25519_id(const EVP_PKEY *pkey, struct digest *ret,
-		      struct error *err)
+static int hash_ed25519_key(const EVP_PKEY *pkey, struct digest *ret,
+			    struct error *err)
 {
 	uint8_t raw[RAW_SIZE];
 	size_t len = sizeof(raw);
@@ -66,7 +66,7 @@ static int take_private(EVP_PKEY *pkey, struct sign_key **ret,
 		return error_nomem(err);
 	}
 	k->pkey = pkey;
-	rc = ed25519_id(pkey, &k->id, err);
+	rc = hash_ed25519_key(pkey, &k->id, err);
 	if (rc == 0)
 		*ret = steal_ptr(&k);
 	return rc;
@@ -146,7 +146,7 @@ int sign_key_sign(const struct sign_key *k, const void *data, size_t len,
 }
 
 /* Move the text of `bio` to `ret`, and free `bio`. */
-static int end_text(BIO *bio, bool ok, struct buf *ret, struct error *err)
+static int take_bio_text(BIO *bio, bool ok, struct buf *ret, struct error *err)
 {
 	char *text;
 	int rc = -ENOMEM;
@@ -168,7 +168,7 @@ int sign_key_format(const struct sign_key *k, struct buf *ret,
 	bool ok = bio && PEM_write_bio_PrivateKey(bio, k->pkey, NULL, NULL, 0,
 						  NULL, NULL) == 1;
 
-	return end_text(bio, ok, ret, err);
+	return take_bio_text(bio, ok, ret, err);
 }
 
 int sign_key_format_public(const struct sign_key *k, struct buf *ret,
@@ -177,7 +177,7 @@ int sign_key_format_public(const struct sign_key *k, struct buf *ret,
 	BIO *bio = BIO_new(BIO_s_mem());
 	bool ok = bio && PEM_write_bio_PUBKEY(bio, k->pkey) == 1;
 
-	return end_text(bio, ok, ret, err);
+	return take_bio_text(bio, ok, ret, err);
 }
 
 const struct digest *sign_key_id(const struct sign_key *k)
@@ -197,7 +197,8 @@ static bool is_p256(const EVP_PKEY *pkey)
 	       strcmp(group, "prime256v1") == 0;
 }
 
-static int der_id(const EVP_PKEY *pkey, struct digest *ret, struct error *err)
+static int hash_key_der(const EVP_PKEY *pkey, struct digest *ret,
+			struct error *err)
 {
 	uint8_t *der = NULL;
 	int len = i2d_PUBKEY(pkey, &der);
@@ -207,16 +208,16 @@ static int der_id(const EVP_PKEY *pkey, struct digest *ret, struct error *err)
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-static int name_public(struct verify_key *k, struct error *err)
+static int set_public_key_id(struct verify_key *k, struct error *err)
 {
 	int rc;
 
 	if (is_p256(k->pkey)) {
 		k->kind = VERIFY_KEY_P256;
-		return der_id(k->pkey, &k->id, err);
+		return hash_key_der(k->pkey, &k->id, err);
 	}
 	k->kind = VERIFY_KEY_ED25519;
-	rc = ed25519_id(k->pkey, &k->id, err);
+	rc = hash_ed25519_key(k->pkey, &k->id, err);
 	return rc == -EINVAL
 		       ? error_set(err, EINVAL,
 				   "it is neither an Ed25519 key nor one of "
@@ -269,7 +270,7 @@ int verify_key_parse(const char *pem, size_t len, struct verify_key **ret,
 				 "what is in it is no public key, as PEM: "
 				 "openssl pkey -pubout makes one of the key "
 				 "that signs");
-	rc = name_public(k, err);
+	rc = set_public_key_id(k, err);
 	if (rc == 0)
 		*ret = steal_ptr(&k);
 	return rc;

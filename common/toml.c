@@ -162,7 +162,7 @@ static int take_name(struct toml *t, struct buf *b)
 	return 0;
 }
 
-static const char *name_of(const struct buf *b)
+static const char *get_key_name(const struct buf *b)
 {
 	return b->len ? b->data : "";
 }
@@ -197,7 +197,7 @@ static int take_key(struct toml *t, json_t **in, struct buf *name)
 			return 0;
 		t->p++;
 		skip_blanks(t);
-		rc = enter_table(t, *in, name_of(name), in);
+		rc = enter_table(t, *in, get_key_name(name), in);
 		if (rc < 0)
 			return rc;
 	}
@@ -223,11 +223,11 @@ static int take_pair(struct toml *t, json_t *in, int depth)
 	rc = take_value(t, depth, &value);
 	if (rc < 0)
 		return rc;
-	if (json_object_get(in, name_of(&name))) {
+	if (json_object_get(in, get_key_name(&name))) {
 		json_decref(value);
 		return toml_fail(t, "a key that was there before");
 	}
-	if (json_object_set_new(in, name_of(&name), value) < 0)
+	if (json_object_set_new(in, get_key_name(&name), value) < 0)
 		return toml_fail(t, "a key that is no UTF-8");
 	return 0;
 }
@@ -287,7 +287,7 @@ static int take_text(struct toml *t, json_t **ret)
 
 	if (rc < 0)
 		return rc;
-	*ret = json_string(name_of(&text));
+	*ret = json_string(get_key_name(&text));
 	return *ret ? 0 : toml_fail(t, "a string that is no UTF-8");
 }
 
@@ -345,7 +345,7 @@ static int take_header(struct toml *t, json_t *root, json_t *seen, json_t **ret)
 	skip_blanks(t);
 	rc = take_key(t, &in, &name);
 	if (rc == 0)
-		rc = enter_table(t, in, name_of(&name), ret);
+		rc = enter_table(t, in, get_key_name(&name), ret);
 	if (rc < 0)
 		return rc;
 	(void)snprintf(key, sizeof(key), "%p", (void *)*ret);
