@@ -121,7 +121,8 @@ static bool slot_is_free(const struct slots *s, int priority, int64_t now)
 	return s->bulk_busy < s->cfg.bulk;
 }
 
-static unsigned int *busy_of(struct slots *s, enum source_priority priority)
+static unsigned int *busy_count_of_priority(struct slots *s,
+					    enum source_priority priority)
 {
 	return priority == SOURCE_DEMAND ? &s->demand_busy : &s->bulk_busy;
 }
@@ -169,7 +170,7 @@ void slots_free(struct slots *s)
 	free(s);
 }
 
-static struct line *line_of(struct slot_class *k, unsigned int peer)
+static struct line *find_peer_line(struct slot_class *k, unsigned int peer)
 {
 	for (unsigned int i = 0; i < k->n_lines; i++)
 		if (k->lines[i].peer == peer)
@@ -247,7 +248,8 @@ static void late_slots_release(struct slots *s, bool is_demand, int64_t now)
 	}
 }
 
-static unsigned int copies_of(const struct slots *s, uint64_t what, int64_t now)
+static unsigned int count_piece_copies(const struct slots *s, uint64_t what,
+				       int64_t now)
 {
 	unsigned int n = 0;
 
@@ -263,8 +265,8 @@ static unsigned int copies_of(const struct slots *s, uint64_t what, int64_t now)
 	return n;
 }
 
-static struct slot_sending *sending_of(struct slots *s,
-				       const struct slot_request *r)
+static struct slot_sending *
+find_sending_of_request(struct slots *s, const struct slot_request *r)
 {
 	struct slot_sending *last = &s->sending[count_sending(s) - 1],
 			    *a = s->sending;
@@ -336,13 +338,13 @@ int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
 	      int64_t *ret_retry_ns)
 {
 	struct slot_class *k = &s->kinds[r->priority];
-	struct line *l = line_of(k, r->peer);
+	struct line *l = find_peer_line(k, r->peer);
 	struct slot_waiter *w;
 
 	if (r->priority == SOURCE_HOT)
 		s->hot_asked = now;
 	if (r->priority != SOURCE_DEMAND &&
-	    copies_of(s, r->what, now) >= s->cfg.copies) {
+	    count_piece_copies(s, r->what, now) >= s->cfg.copies) {
 		*ret_retry_ns = copy_retry_ns(s, r->what, now);
 		return -EALREADY;
 	}
@@ -420,7 +422,7 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
 			.is_demand = ret->priority == SOURCE_DEMAND,
 			.is_cold = ret->priority == SOURCE_COLD,
 		};
-		(*busy_of(s, ret->priority))++;
+		(*busy_count_of_priority(s, ret->priority))++;
 		return true;
 	}
 	return false;
@@ -428,20 +430,20 @@ bool slots_next(struct slots *s, int64_t now, struct slot_request *ret)
 
 void slots_failed(struct slots *s, const struct slot_request *r)
 {
-	struct slot_sending *a = sending_of(s, r);
+	struct slot_sending *a = find_sending_of_request(s, r);
 	bool was_late = a->is_late;
 
 	*a = s->sending[count_sending(s) - 1];
 	if (was_late)
 		s->n_late--;
 	else
-		(*busy_of(s, r->priority))--;
+		(*busy_count_of_priority(s, r->priority))--;
 }
 
 void slots_done(struct slots *s, const struct slot_request *r, int64_t now)
 {
 	if (r->priority != SOURCE_DEMAND)
-		usual_learn(s, now - sending_of(s, r)->begun);
+		usual_learn(s, now - find_sending_of_request(s, r)->begun);
 	slots_failed(s, r);
 }
 
@@ -450,7 +452,7 @@ void slots_drop_peer(struct slots *s, unsigned int peer)
 	for (int i = 0; i < PRIORITIES; i++) {
 		struct line *l;
 
-		while ((l = line_of(&s->kinds[i], peer)))
+		while ((l = find_peer_line(&s->kinds[i], peer)))
 			waiter_remove(s, &s->kinds[i], l, NULL, l->first);
 	}
 }
@@ -458,7 +460,7 @@ void slots_drop_peer(struct slots *s, unsigned int peer)
 void slots_drop(struct slots *s, unsigned int peer, uint64_t tag)
 {
 	for (int i = 0; i < PRIORITIES; i++) {
-		struct line *l = line_of(&s->kinds[i], peer);
+		struct line *l = find_peer_line(&s->kinds[i], peer);
 		struct slot_waiter *before = NULL;
 
 		for (struct slot_waiter *w = l ? l->first : NULL; w;

@@ -216,7 +216,7 @@ static void pump_bulk(struct swarm *s, uint32_t (*choose)(struct swarm *s),
 
 /* Reads of the origin take up to half of the wanted bytes, because other nodes wait for the hot
  * pieces that this node reads. */
-static uint64_t wanted_hot(const struct swarm *s, uint64_t wanted)
+static uint64_t hot_bytes_wanted(const struct swarm *s, uint64_t wanted)
 {
 	if (s->origin_flying > wanted / 2)
 		return wanted - wanted / 2;
@@ -232,7 +232,7 @@ void swarm_pump(struct swarm *s, int64_t now)
 		uint64_t wanted = flying_wanted(s);
 
 		choose_ready(s, now);
-		pump_bulk(s, choose_hot, wanted_hot(s, wanted), now);
+		pump_bulk(s, choose_hot, hot_bytes_wanted(s, wanted), now);
 		/* Hot pieces that cannot be asked for right now will be available in a moment;
 		 * cold pieces leave room for them. */
 		if (s->hot.here < s->hot.total)

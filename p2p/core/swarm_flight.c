@@ -52,8 +52,8 @@ static bool bytes_fit(uint64_t used, uint64_t size, uint64_t max,
 	return used <= max && size <= max - used;
 }
 
-static bool both_fit(const struct swarm *s, uint64_t size, uint64_t unpacked,
-		     bool is_demand)
+static bool flight_fits_limits(const struct swarm *s, uint64_t size,
+			       uint64_t unpacked, bool is_demand)
 {
 	if (!s->unused)
 		return false;
@@ -65,13 +65,13 @@ static bool both_fit(const struct swarm *s, uint64_t size, uint64_t unpacked,
 
 bool flight_fits(const struct swarm *s, uint32_t piece, bool is_demand)
 {
-	return both_fit(s, s->cfg.sizes[piece], unpacked_of(s, piece),
-			is_demand);
+	return flight_fits_limits(s, s->cfg.sizes[piece], unpacked_of(s, piece),
+				  is_demand);
 }
 
 bool some_flight_fits(const struct swarm *s)
 {
-	return both_fit(s, 0, 0, false);
+	return flight_fits_limits(s, 0, 0, false);
 }
 
 bool flight_fits_there(const struct swarm *s, const struct piece_flight *f,
@@ -81,9 +81,11 @@ bool flight_fits_there(const struct swarm *s, const struct piece_flight *f,
 
 	if (size <= f->size && unpacked <= f->unpacked)
 		return true;
-	return both_fit(s, size > f->size ? size - f->size : 0,
-			unpacked > f->unpacked ? unpacked - f->unpacked : 0,
-			false);
+	return flight_fits_limits(s, size > f->size ? size - f->size : 0,
+				  unpacked > f->unpacked
+					  ? unpacked - f->unpacked
+					  : 0,
+				  false);
 }
 
 static void flight_ask(struct swarm *s, struct piece_flight *f)

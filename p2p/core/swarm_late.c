@@ -46,7 +46,7 @@ static void peer_pieces_release(struct swarm *s, uint64_t *mask,
 
 /* A peer that only refuses, or is far slower than the others, is useless: pieces that only it
  * has are read elsewhere. It is tried again, and one good answer restores it. */
-static void peer_useless(struct swarm *s, unsigned int peer, int64_t now)
+static void rest_useless_peer(struct swarm *s, unsigned int peer, int64_t now)
 {
 	s->peers[peer].busy_until = now + USELESS_NS;
 	peer_pieces_release(s, &s->useless, peer);
@@ -61,7 +61,7 @@ void peer_refused_again(struct swarm *s, unsigned int peer, int64_t now)
 	if (!p->refusals++)
 		p->refused = now;
 	if (p->refusals >= USELESS_REFUSALS && now - p->refused >= patience)
-		peer_useless(s, peer, now);
+		rest_useless_peer(s, peer, now);
 }
 
 static uint64_t find_other_holders(const struct swarm *s,
@@ -190,7 +190,7 @@ static bool flight_is_arriving(const struct swarm *s,
 	return f->came >= (double)s->rate / COMES_SLOWER * seconds && f->came;
 }
 
-static int64_t patience_most(int64_t a, int64_t b)
+static int64_t larger_patience_ns(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
@@ -201,14 +201,15 @@ static int64_t patience_with(const struct swarm *s,
 			     const struct piece_flight *f)
 {
 	const struct peer *p = &s->peers[f->peer];
-	int64_t ns = patience_most(LATE * f->expected_ns, s->lim.stall_min_ns);
+	int64_t ns =
+		larger_patience_ns(LATE * f->expected_ns, s->lim.stall_min_ns);
 
 	/* A refusal waits in the same queues, so it shows their delay; a lost packet is sent
 	 * again after more than one such delay. */
-	ns = patience_most(ns, LOSSES * s->refusal_ns);
-	ns = patience_most(ns, answers_quantile(&p->answers, 95));
+	ns = larger_patience_ns(ns, LOSSES * s->refusal_ns);
+	ns = larger_patience_ns(ns, answers_quantile(&p->answers, 95));
 	if (p->answers.total < KNOWN)
-		ns = patience_most(ns, answers_quantile(&s->answers, 95));
+		ns = larger_patience_ns(ns, answers_quantile(&s->answers, 95));
 	ns <<= patience_doublings(s, f);
 	return ns < PATIENCE_MAX_NS ? ns : PATIENCE_MAX_NS;
 }
@@ -245,7 +246,7 @@ static void late_check(struct swarm *s, struct piece_flight *f, int64_t now)
 	if (f->twin || !find_other_holders(s, f, true, now)) {
 		if (now - f->asked <= SLOW * patience)
 			return;
-		peer_useless(s, peer, now);
+		rest_useless_peer(s, peer, now);
 	}
 	s->stats.stalls++;
 	patience_double(s, f->asked, now);

@@ -309,7 +309,7 @@ static void news_add_promises(const struct swarm *s, struct peer *p,
 	}
 }
 
-static int by_first(const void *a, const void *b)
+static int compare_ranges_by_first(const void *a, const void *b)
 {
 	const struct swarm_range *x = a, *y = b;
 
@@ -321,7 +321,7 @@ static void ranges_sort(struct swarm_range *ranges, size_t *n)
 {
 	size_t kept = 0;
 
-	qsort(ranges, *n, sizeof(*ranges), by_first);
+	qsort(ranges, *n, sizeof(*ranges), compare_ranges_by_first);
 	for (size_t i = 0; i < *n; i++) {
 		struct swarm_range *last = kept ? &ranges[kept - 1] : NULL;
 		uint32_t end = ranges[i].first + ranges[i].n;

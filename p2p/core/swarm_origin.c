@@ -45,8 +45,8 @@ static bool piece_may_be_read(struct swarm *s, uint32_t piece,
 	return s->has_tracker || turn_is_ours(s, piece, d, now);
 }
 
-static bool can_read(struct swarm *s, uint32_t piece, const struct demand *d,
-		     int64_t now)
+static bool can_read_from_origin(struct swarm *s, uint32_t piece,
+				 const struct demand *d, int64_t now)
 {
 	const struct piece *p = &s->pieces[piece];
 
@@ -80,7 +80,7 @@ static bool is_stuck(const struct swarm *s, uint32_t piece, int64_t now)
 static bool fits_batch(struct swarm *s, const struct origin_batch *b,
 		       uint32_t piece, int64_t now)
 {
-	return can_read(s, piece, NULL, now) &&
+	return can_read_from_origin(s, piece, NULL, now) &&
 	       (!b->n || b->is_stuck == is_stuck(s, piece, now));
 }
 
@@ -179,7 +179,8 @@ static void gather_demand(struct swarm *s, struct origin_batch *b, int64_t now)
 	for (size_t i = 0; i < s->n_demands; i++) {
 		const struct demand *d = &s->demands[i];
 
-		if (can_read(s, d->piece, d, now) && !batch_add(s, b, d->piece))
+		if (can_read_from_origin(s, d->piece, d, now) &&
+		    !batch_add(s, b, d->piece))
 			return;
 	}
 }
@@ -295,7 +296,7 @@ static void ask_or_read(struct swarm *s, const struct origin_batch *b,
 }
 
 /* Count the neighbours that an unverified piece has to be sent to. */
-static unsigned int n_receivers(const struct swarm *s)
+static unsigned int count_receiving_peers(const struct swarm *s)
 {
 	unsigned int n = 0;
 
@@ -312,7 +313,8 @@ static uint64_t backlog_room(const struct swarm *s, int64_t now)
 {
 	bool is_hot = s->hot.here < s->hot.total;
 	int64_t brought = s->progress[is_hot ? 0 : 1];
-	uint64_t owed, most, n = s->cfg.is_unverified ? n_receivers(s) : 0;
+	uint64_t owed, most,
+		n = s->cfg.is_unverified ? count_receiving_peers(s) : 0;
 
 	if (is_hot && brought < s->hot.since)
 		brought = s->hot.since;
@@ -328,7 +330,7 @@ static uint64_t backlog_room(const struct swarm *s, int64_t now)
 
 void origin_vouched(struct swarm *s, uint64_t bytes)
 {
-	uint64_t sent = bytes * n_receivers(s);
+	uint64_t sent = bytes * count_receiving_peers(s);
 
 	s->unvouched_read -=
 		bytes < s->unvouched_read ? bytes : s->unvouched_read;

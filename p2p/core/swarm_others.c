@@ -49,7 +49,7 @@ static void flight_resize(struct swarm *s, struct piece_flight *f,
 	f->size = size;
 }
 
-static uint32_t piece_is_larger(uint32_t a, uint32_t b)
+static uint32_t larger_piece_size(uint32_t a, uint32_t b)
 {
 	return a > b ? a : b;
 }
@@ -93,9 +93,9 @@ void others_choose(struct swarm *s, struct piece_flight *f)
 
 		s->pieces[piece].flight = flight_index(s, f);
 		flight_resize(s, f,
-			      piece_is_larger(f->size, s->cfg.sizes[piece]),
-			      piece_is_larger(f->unpacked,
-					      unpacked_of(s, piece)));
+			      larger_piece_size(f->size, s->cfg.sizes[piece]),
+			      larger_piece_size(f->unpacked,
+						unpacked_of(s, piece)));
 	}
 	s->n_unsettled += f->n_others ? 1 : 0;
 }

@@ -36,7 +36,7 @@ static uint64_t turn_score(uint64_t name, uint32_t piece)
 }
 
 /* How many nodes have their turn before this one. */
-static uint16_t rank_of(struct swarm *s, uint32_t piece)
+static uint16_t own_rank_for_piece(struct swarm *s, uint32_t piece)
 {
 	struct piece *p = &s->pieces[piece];
 	uint64_t ours = turn_score(s->cfg.self, piece);
@@ -65,7 +65,7 @@ void swarm_members(struct swarm *s, const uint64_t *names, size_t n)
 
 bool turn_is_first(struct swarm *s, uint32_t piece)
 {
-	return !s->has_tracker && rank_of(s, piece) == 0;
+	return !s->has_tracker && own_rank_for_piece(s, piece) == 0;
 }
 
 bool swarm_takes_turns(const struct swarm *s)
@@ -73,7 +73,7 @@ bool swarm_takes_turns(const struct swarm *s)
 	return !s->has_tracker;
 }
 
-static size_t kind_of(const struct piece *p)
+static size_t index_of_piece_kind(const struct piece *p)
 {
 	return p->flags & PIECE_HOT ? 0 : 1;
 }
@@ -83,13 +83,14 @@ void turn_progress(struct swarm *s, uint32_t piece, int64_t now)
 	const struct piece *p = &s->pieces[piece];
 
 	if (p->flags & PIECE_WANTED && !(p->flags & PIECE_HERE))
-		s->progress[kind_of(p)] = s->brought[kind_of(p)] = now;
+		s->progress[index_of_piece_kind(p)] =
+			s->brought[index_of_piece_kind(p)] = now;
 }
 
 void turn_promised(struct swarm *s, uint32_t piece, int64_t now)
 {
 	const struct piece *p = &s->pieces[piece];
-	size_t kind = kind_of(p);
+	size_t kind = index_of_piece_kind(p);
 
 	if (p->flags & PIECE_WANTED && !(p->flags & PIECE_HERE) &&
 	    now - s->brought[kind] < PROMISES_TIMES * s->lim.promise_max_ns)
@@ -98,7 +99,7 @@ void turn_promised(struct swarm *s, uint32_t piece, int64_t now)
 
 int64_t turn_idle(const struct swarm *s, uint32_t piece, int64_t now)
 {
-	return now - s->progress[kind_of(&s->pieces[piece])];
+	return now - s->progress[index_of_piece_kind(&s->pieces[piece])];
 }
 
 void turns_begin(struct swarm *s, int64_t now)
@@ -138,7 +139,7 @@ static int64_t turn_patience(const struct swarm *s)
 
 int64_t turn_wait(struct swarm *s, uint32_t piece)
 {
-	uint32_t rank = rank_of(s, piece);
+	uint32_t rank = own_rank_for_piece(s, piece);
 
 	return (rank < TURNS_MAX ? rank : TURNS_MAX) * s->lim.stagger_ns;
 }
@@ -150,7 +151,7 @@ bool turn_is_ours(struct swarm *s, uint32_t piece, const struct demand *d,
 	uint32_t promised = promise_ends(s, piece, d);
 	int64_t wait = turn_wait(s, piece);
 
-	if (!rank_of(s, piece))
+	if (!own_rank_for_piece(s, piece))
 		return true;
 	/* Until a promise has failed and this node's delay has passed, it is not its turn. */
 	if (promised && promised > tick_of(s, now - wait))

@@ -279,7 +279,7 @@ static int hot_resize(struct hot_pieces *h, uint32_t window, uint32_t n)
 	return 0;
 }
 
-static void want_hot(struct swarm *s, uint32_t piece)
+static void add_hot_piece(struct swarm *s, uint32_t piece)
 {
 	struct piece *p = &s->pieces[piece];
 
@@ -291,7 +291,7 @@ static void want_hot(struct swarm *s, uint32_t piece)
 	s->hot.pieces[s->hot.n++] = piece;
 }
 
-static void want_cold(struct swarm *s, uint32_t piece)
+static void add_cold_piece(struct swarm *s, uint32_t piece)
 {
 	struct piece *p = &s->pieces[piece];
 
@@ -338,9 +338,9 @@ int swarm_want(struct swarm *s, enum source_priority priority,
 		s->hot.since = s->hot.came = now;
 	for (size_t i = 0; i < n; i++) {
 		if (priority == SOURCE_HOT)
-			want_hot(s, pieces[i]);
+			add_hot_piece(s, pieces[i]);
 		else
-			want_cold(s, pieces[i]);
+			add_cold_piece(s, pieces[i]);
 	}
 	cancel_unwanted(s);
 	hot_refill(s);

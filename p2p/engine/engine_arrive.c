@@ -85,7 +85,8 @@ static void arrival_run(struct work *w)
 				 a->in->len);
 }
 
-static void arrival_came(struct arrival *a, unsigned int peer, int64_t now)
+static void note_arrived_piece(struct arrival *a, unsigned int peer,
+			       int64_t now)
 {
 	struct p2p_image *i = a->i;
 
@@ -128,7 +129,7 @@ static void arrival_finish(struct arrival *a)
 		tracker_done(i, a->piece, a->rc);
 	}
 	if (a->rc == 0)
-		arrival_came(a, peer, now);
+		note_arrived_piece(a, peer, now);
 	else if (a->peer == SWARM_NONE || peer != SWARM_NONE)
 		arrival_failed(a, peer, now);
 	/* The blob does not match the manifest, so reading it again would not help; fail it at
@@ -148,7 +149,7 @@ static void arrival_done(struct work *w)
 	arrival_finish(container_of(w, struct arrival, work));
 }
 
-static void on_call(struct loop_call *c)
+static void on_arrival_call(struct loop_call *c)
 {
 	arrival_finish(container_of(c, struct arrival, call));
 }
@@ -190,7 +191,7 @@ int arrive(struct p2p_image *i, const struct neighbour *from, uint32_t piece,
 	 * the queue stays short. */
 	if (!from && pool_queued(p->hash) > ORIGIN_QUEUE) {
 		arrival_run(&a->work);
-		a->call.fn = on_call;
+		a->call.fn = on_arrival_call;
 		loop_post(p->loop, &a->call);
 		return 0;
 	}

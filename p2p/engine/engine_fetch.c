@@ -72,7 +72,7 @@ static void make_pieces(struct fetch *f)
 	}
 }
 
-static void list_tell(const struct fetch *f, const struct came *c)
+static void report_blocks_of_piece(const struct fetch *f, const struct came *c)
 {
 	const struct device_list *list = f->l.list;
 	uint32_t cost = c->cost;
@@ -108,7 +108,7 @@ static int list_collect(struct fetch *f, uint64_t *ret_came)
 	rc = l->rc;
 	(void)pthread_mutex_unlock(&l->lock);
 	for (size_t k = 0; k < n; k++)
-		list_tell(f, &some[k]);
+		report_blocks_of_piece(f, &some[k]);
 	f->n_told += n;
 	return rc;
 }
@@ -140,12 +140,12 @@ static void fetch_ask_pace(struct fetch *f, uint64_t came)
 		engine_run(f->l.i->p, set_paused, &f->l);
 }
 
-static void list_begin(void *arg)
+static void begin_wanting_list(void *arg)
 {
 	want_list(arg);
 }
 
-static void list_end(void *arg)
+static void end_wanting_list(void *arg)
 {
 	want_no_list(arg);
 }
@@ -162,7 +162,7 @@ static int list_fetch(struct fetch *f, struct error *err)
 				 l->i->label);
 	if (l->list->pause)
 		l->is_paused = true;
-	engine_run(l->i->p, list_begin, l);
+	engine_run(l->i->p, begin_wanting_list, l);
 	while (rc == 0 && f->n_told < l->n) {
 		cancelled = is_cancelled(f);
 		if (cancelled)
@@ -170,7 +170,7 @@ static int list_fetch(struct fetch *f, struct error *err)
 		fetch_ask_pace(f, came);
 		rc = list_collect(f, &came);
 	}
-	engine_run(l->i->p, list_end, l);
+	engine_run(l->i->p, end_wanting_list, l);
 	/* Pieces that came before the end are still reported. */
 	while (l->n_taken < l->n_came)
 		(void)list_collect(f, &came);

@@ -41,7 +41,7 @@ void givers_fini(struct p2p_image *i)
 	free(i->givers.list);
 }
 
-static int givers_by_bytes(const void *x, const void *y)
+static int compare_givers_by_bytes(const void *x, const void *y)
 {
 	const struct p2p_giver *a = x, *b = y;
 
@@ -63,7 +63,7 @@ static void take_givers(void *arg)
 
 	neighbours_note_givers(t->i);
 	if (g->n)
-		qsort(g->list, g->n, sizeof(*g->list), givers_by_bytes);
+		qsort(g->list, g->n, sizeof(*g->list), compare_givers_by_bytes);
 	if (t->n > g->n)
 		t->n = g->n;
 	if (t->n)

@@ -78,8 +78,8 @@ static bool has_one_host(const struct p2p *p)
 
 /* Number of threads that a host may have: half of those that other hosts leave; all, if there
  * is no other host. One thread is kept for a host that has none. */
-static unsigned int room_of(const struct p2p_image *i, enum host_job_kind kind,
-			    int64_t now)
+static unsigned int count_free_threads(const struct p2p_image *i,
+				       enum host_job_kind kind, int64_t now)
 {
 	const struct job_host *h = i->jobs.host;
 	unsigned int left = sizes[kind].threads -
@@ -98,7 +98,7 @@ static unsigned int room_of(const struct p2p_image *i, enum host_job_kind kind,
 static bool may_begin(const struct p2p_image *i, enum host_job_kind kind,
 		      int64_t now)
 {
-	unsigned int room = room_of(i, kind, now), left;
+	unsigned int room = count_free_threads(i, kind, now), left;
 	unsigned int n = i->jobs.n_running[kind];
 
 	if (n >= sizes[kind].most || i->jobs.host->n_jobs[kind] >= room)
@@ -108,7 +108,7 @@ static bool may_begin(const struct p2p_image *i, enum host_job_kind kind,
 }
 
 /* Sort key of a waiting job; the smallest is first. */
-static uint64_t rank_of(const struct host_job *e, int64_t now)
+static uint64_t rank_of_host_job(const struct host_job *e, int64_t now)
 {
 	return (uint64_t)(e->i->jobs.host->hangs_until > now) << 63 |
 	       (uint64_t)e->i->jobs.host->n_jobs[e->kind] << 32 |
@@ -125,7 +125,8 @@ static struct host_job *host_job_pick(const struct host_job_threads *l,
 	TAILQ_FOREACH(e, &l->waiting, link)
 	{
 		if (best &&
-		    (best->i == e->i || rank_of(best, now) <= rank_of(e, now)))
+		    (best->i == e->i ||
+		     rank_of_host_job(best, now) <= rank_of_host_job(e, now)))
 			continue;
 		if (may_begin(e->i, e->kind, now))
 			best = e;
@@ -139,7 +140,7 @@ static void host_job_unwait(struct host_job_threads *l, struct host_job *e)
 	e->waits = false;
 }
 
-static void begin_next(struct host_job_threads *l)
+static void begin_waiting_jobs(struct host_job_threads *l)
 {
 	int64_t now = clock_now_ns();
 	struct host_job *e;
@@ -181,7 +182,7 @@ static void host_job_done(struct work *w)
 	e->i->jobs.host->n_jobs[e->kind]--;
 	note_end(e, clock_now_ns());
 	e->done(e, true);
-	begin_next(l);
+	begin_waiting_jobs(l);
 }
 
 void host_job_submit(struct p2p_image *i, enum host_job_kind kind,
@@ -195,7 +196,7 @@ void host_job_submit(struct p2p_image *i, enum host_job_kind kind,
 	e->work.done = host_job_done;
 	e->waits = true;
 	TAILQ_INSERT_TAIL(&l->waiting, e, link);
-	begin_next(l);
+	begin_waiting_jobs(l);
 }
 
 void host_job_take_back(struct host_job *e)

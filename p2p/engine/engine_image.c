@@ -96,19 +96,19 @@ void image_release(struct p2p_image *i)
 
 /* ------------------------------------------- what the core wants done --- */
 
-static void host_origin(void *arg, const uint32_t *pieces, size_t n,
-			enum source_priority priority)
+static void read_pieces_from_origin(void *arg, const uint32_t *pieces, size_t n,
+				    enum source_priority priority)
 {
 	origin_start(arg, pieces, n, priority);
 }
 
-static void host_lease(void *arg, const uint32_t *pieces, size_t n,
-		       enum source_priority priority)
+static void ask_lease_for_pieces(void *arg, const uint32_t *pieces, size_t n,
+				 enum source_priority priority)
 {
 	tracker_want(arg, pieces, n, priority);
 }
 
-static void host_fail(void *arg, uint32_t piece, int rc)
+static void fail_wanted_piece(void *arg, uint32_t piece, int rc)
 {
 	struct p2p_image *i = arg;
 	struct error err = ERROR_INIT;
@@ -127,10 +127,10 @@ static void host_fail(void *arg, uint32_t piece, int rc)
 static const struct swarm_host host = {
 	.ask = neighbour_ask,
 	.cancel = neighbour_cancel,
-	.origin = host_origin,
-	.lease = host_lease,
+	.origin = read_pieces_from_origin,
+	.lease = ask_lease_for_pieces,
 	.quarantine = neighbour_quarantine,
-	.fail = host_fail,
+	.fail = fail_wanted_piece,
 };
 
 /* --------------------------------------------------------------- clock --- */
@@ -319,7 +319,7 @@ struct opening {
 	struct error err;
 };
 
-static void open_here(void *arg)
+static void open_image_on_loop(void *arg)
 {
 	struct opening *o = arg;
 	struct p2p_image *i = o->i;
@@ -412,7 +412,7 @@ int p2p_image_open(struct p2p *p, const struct p2p_image_config *cfg,
 		rc = look_for_pieces(i, &held, err);
 	if (rc == 0) {
 		o.held = held;
-		engine_run(p, open_here, &o);
+		engine_run(p, open_image_on_loop, &o);
 		rc = o.rc;
 		if (rc < 0 && err)
 			*err = o.err;
@@ -430,7 +430,7 @@ struct coming {
 	uint32_t piece;
 };
 
-static void came_here(void *arg)
+static void add_piece_on_loop(void *arg)
 {
 	const struct coming *c = arg;
 	struct p2p_image *i = c->i;
@@ -445,7 +445,7 @@ void p2p_image_came(struct p2p_image *i, uint32_t index)
 {
 	struct coming c = { .i = i, .piece = i->places.of[index] };
 
-	engine_run(i->p, came_here, &c);
+	engine_run(i->p, add_piece_on_loop, &c);
 }
 
 struct vouching {
@@ -453,7 +453,7 @@ struct vouching {
 	uint32_t first, n;
 };
 
-static void vouch_here(void *arg)
+static void vouch_pieces_on_loop(void *arg)
 {
 	const struct vouching *v = arg;
 
@@ -467,7 +467,7 @@ void p2p_image_vouch(struct p2p_image *i, uint32_t first, uint32_t n)
 {
 	struct vouching v = { .i = i, .first = first, .n = n };
 
-	engine_run(i->p, vouch_here, &v);
+	engine_run(i->p, vouch_pieces_on_loop, &v);
 }
 
 void image_moves(struct p2p_image *i)
@@ -500,7 +500,7 @@ static void keep_stats(struct p2p_image *i)
 	past->hedges_won_total += s.hedges_won;
 }
 
-static void close_here(void *arg)
+static void close_image_on_loop(void *arg)
 {
 	struct p2p_image *i = arg;
 	struct link *l;
@@ -523,7 +523,7 @@ static void close_here(void *arg)
 	LIST_REMOVE(i, all);
 }
 
-static void forget_here(void *arg)
+static void forget_image_on_loop(void *arg)
 {
 	host_jobs_leave(arg);
 }
@@ -554,7 +554,7 @@ void p2p_image_close(struct p2p_image *i)
 	if (!i)
 		return;
 	p = i->p;
-	engine_run(p, close_here, i);
+	engine_run(p, close_image_on_loop, i);
 	(void)pthread_mutex_lock(&p->lock);
 	while (i->n_works && clock_now_ns() < until)
 		(void)cond_wait_until(&p->changed, &p->lock, until);
@@ -568,6 +568,6 @@ void p2p_image_close(struct p2p_image *i)
 	while (i->n_works)
 		(void)pthread_cond_wait(&p->changed, &p->lock);
 	(void)pthread_mutex_unlock(&p->lock);
-	engine_run(p, forget_here, i);
+	engine_run(p, forget_image_on_loop, i);
 	image_free(i);
 }

@@ -79,7 +79,7 @@ void links_offer(struct p2p_image *i)
 		link_offer(l, i);
 }
 
-static void on_up(void *arg, struct net_link *net)
+static void on_link_up(void *arg, struct net_link *net)
 {
 	struct p2p *p = arg;
 	const struct net_node *node = net_peer(net);
@@ -134,7 +134,8 @@ static void member_adopt_link(struct p2p *p, struct member *m)
 	}
 }
 
-static void on_down(void *arg, struct net_link *net, const struct error *why)
+static void on_link_down(void *arg, struct net_link *net,
+			 const struct error *why)
 {
 	struct link *l = net_user(net);
 	bool was_in_vain = l && !l->is_up && why && why->code != EALREADY;
@@ -260,7 +261,7 @@ int64_t neighbours_heard(const struct p2p_image *i)
 	return atomic_load(&i->neighbours.heard_ns);
 }
 
-static unsigned int free_peer(const struct p2p_image *i)
+static unsigned int find_free_peer_number(const struct p2p_image *i)
 {
 	unsigned int k = 0;
 
@@ -333,7 +334,7 @@ static void on_opened(void *arg, struct net_link *net,
 	struct p2p *p = arg;
 	struct p2p_image *i = image_by_digest(p, image);
 	struct link *l = net_user(net);
-	unsigned int peer = i ? free_peer(i) : SWARM_PEERS_MAX;
+	unsigned int peer = i ? find_free_peer_number(i) : SWARM_PEERS_MAX;
 	struct neighbour *nb;
 	struct member *m;
 
@@ -559,7 +560,8 @@ static bool image_fits(const struct p2p_image *i, const struct net_piece *p)
 	return p->len == (p->form == NET_STORED ? b.csize : b.usize);
 }
 
-static void *on_room(void *arg, struct net_link *net, const struct net_piece *p)
+static void *give_room_for_piece(void *arg, struct net_link *net,
+				 const struct net_piece *p)
 {
 	struct neighbour *nb = neighbour_find(net, &p->image);
 	struct bytes *b = NULL;
@@ -581,8 +583,8 @@ static void *on_room(void *arg, struct net_link *net, const struct net_piece *p)
 	return NULL;
 }
 
-static void on_moves(void *arg, struct net_link *net, const struct net_piece *p,
-		     uint32_t n)
+static void on_piece_bytes(void *arg, struct net_link *net,
+			   const struct net_piece *p, uint32_t n)
 {
 	struct neighbour *nb = neighbour_find(net, &p->image);
 
@@ -592,8 +594,8 @@ static void on_moves(void *arg, struct net_link *net, const struct net_piece *p,
 	swarm_moves(nb->i->swarm, nb->peer, p->piece, n, clock_now_ns());
 }
 
-static void on_got(void *arg, struct net_link *net, const struct net_piece *p,
-		   void *room)
+static void on_piece_received(void *arg, struct net_link *net,
+			      const struct net_piece *p, void *room)
 {
 	struct neighbour *nb = neighbour_find(net, &p->image);
 	struct bytes *b = container_of((uint8_t *)room, struct bytes, data);
@@ -607,8 +609,8 @@ static void on_got(void *arg, struct net_link *net, const struct net_piece *p,
 		bytes_unref(b);
 }
 
-static void on_lost(void *arg, struct net_link *net, const struct net_piece *p,
-		    void *room)
+static void on_piece_lost(void *arg, struct net_link *net,
+			  const struct net_piece *p, void *room)
 {
 	/* The image or the link is closed, so the neighbour is removed anyway. */
 	bytes_unref(container_of((uint8_t *)room, struct bytes, data));
@@ -627,7 +629,7 @@ static void on_refused(void *arg, struct net_link *net,
 	image_settle(nb->i);
 }
 
-static void on_left(void *arg, struct net_link *net, uint64_t tag)
+static void on_answer_left(void *arg, struct net_link *net, uint64_t tag)
 {
 	serve_left(arg, tag);
 }
@@ -680,8 +682,8 @@ static void on_members(void *arg, struct net_link *net,
 }
 
 const struct net_events link_events = {
-	.up = on_up,
-	.down = on_down,
+	.up = on_link_up,
+	.down = on_link_down,
 	.failed = fault_link,
 	.may_open = on_may_open,
 	.opened = on_opened,
@@ -689,12 +691,12 @@ const struct net_events link_events = {
 	.news = on_news,
 	.wanted = on_wanted,
 	.unwanted = on_unwanted,
-	.room = on_room,
-	.moves = on_moves,
-	.got = on_got,
-	.lost = on_lost,
+	.room = give_room_for_piece,
+	.moves = on_piece_bytes,
+	.got = on_piece_received,
+	.lost = on_piece_lost,
 	.refused = on_refused,
-	.left = on_left,
+	.left = on_answer_left,
 	.sent = on_sent,
 	.fault = on_fault,
 	.members = on_members,

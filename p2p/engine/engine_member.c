@@ -210,8 +210,8 @@ bool member_is_of_image(const struct member *m, struct p2p_image *i)
 }
 
 /* Put the member into a place; false: there is no place. */
-static bool take_place(struct member *m, struct p2p_image *i,
-		       enum member_word word)
+static bool add_known_member(struct member *m, struct p2p_image *i,
+			     enum member_word word)
 {
 	size_t at = known_place(i, word);
 
@@ -235,7 +235,7 @@ void member_takes_part(struct member *m, struct p2p_image *i,
 		return;
 	if (place)
 		place->word = word;
-	else if (!take_place(m, i, word))
+	else if (!add_known_member(m, i, word))
 		return;
 	if (m->link && m->link->is_up)
 		link_offer(m->link, i);
@@ -360,7 +360,8 @@ void members_connect(struct p2p_image *i, int64_t now)
 /* ---------------------------------------------------------------- turns --- */
 
 /* Did any node name the member since `since`, and has no connection to it failed? */
-static bool is_there(const struct member *m, int64_t since, int64_t now)
+static bool member_is_present(const struct member *m, int64_t since,
+			      int64_t now)
 {
 	return m->said >= since && (m->link || !m->failures) &&
 	       m->quarantined_until <= now;
@@ -380,13 +381,14 @@ void image_turns(struct p2p_image *i, int64_t now)
 
 	for (size_t k = 0; k < i->known.n && n < SWARM_MEMBERS_MAX; k++) {
 		m = i->known.members[k].m;
-		if (neighbours_have(i, m) || is_there(m, now - SAID_NS, now))
+		if (neighbours_have(i, m) ||
+		    member_is_present(m, now - SAID_NS, now))
 			names[n++] = swarm_name(m->node.name);
 	}
 	/* While the image's members are not known yet, any known node may be one. */
 	TAILQ_FOREACH(m, &i->p->members, by_age)
 	if (is_new && n < SWARM_MEMBERS_MAX && !member_is_known(m, i) &&
-	    is_there(m, 0, now))
+	    member_is_present(m, 0, now))
 		names[n++] = swarm_name(m->node.name);
 	swarm_members(i->swarm, names, n);
 }

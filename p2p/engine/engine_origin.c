@@ -242,13 +242,13 @@ void origin_start(struct p2p_image *i, const uint32_t *pieces, size_t n,
 		origin_read_start(i, pieces[first], n - first, priority);
 }
 
-static void stop(struct origin_read *r)
+static void stop_origin_read(struct origin_read *r)
 {
 	atomic_store(&r->stop, true);
 	host_job_take_back(&r->job);
 }
 
-static bool is_wanted(const struct origin_read *r)
+static bool origin_read_is_wanted(const struct origin_read *r)
 {
 	for (size_t k = 0; k < r->n; k++)
 		if (swarm_wants(r->i->swarm, r->first + (uint32_t)k))
@@ -262,8 +262,8 @@ void origin_stop_unwanted(struct p2p_image *i)
 
 	for (; r; r = next) {
 		next = LIST_NEXT(r, link);
-		if (!atomic_load(&r->stop) && !is_wanted(r))
-			stop(r);
+		if (!atomic_load(&r->stop) && !origin_read_is_wanted(r))
+			stop_origin_read(r);
 	}
 }
 
@@ -273,6 +273,6 @@ void origin_stop(struct p2p_image *i)
 
 	for (; r; r = next) {
 		next = LIST_NEXT(r, link);
-		stop(r);
+		stop_origin_read(r);
 	}
 }

@@ -87,7 +87,7 @@ static void right_lose(struct p2p_image *i, const struct permit *t,
 }
 
 /* Show the image's new right to the peers. */
-static void right_show(struct p2p_image *i)
+static void show_right_to_peers(struct p2p_image *i)
 {
 	struct link *l;
 
@@ -113,11 +113,11 @@ static void permit_share(const struct p2p_image *from, struct p2p_image *i)
 	i->right.len = from->right.len;
 	i->right.until = from->right.until;
 	i->right.renew_at = from->right.renew_at;
-	right_show(i);
+	show_right_to_peers(i);
 }
 
 /* Has another swarm of the same image the right, or is it asking for it? */
-static bool is_shared(struct p2p_image *i, int64_t now_s)
+static bool find_shared_right(struct p2p_image *i, int64_t now_s)
 {
 	const struct p2p_image *o;
 
@@ -150,14 +150,14 @@ static void permit_take(struct p2p_image *i,
 	/* The right has expired on arrival, so one of the two clocks is wrong. */
 	if (i->right.renew_at <= now_s)
 		i->right.renew_at = now_s + (LOST_S << LOST_DOUBLINGS);
-	right_show(i);
+	show_right_to_peers(i);
 	LIST_FOREACH(o, &i->p->images, all)
 	if (has_same_right(o, i))
 		permit_share(i, o);
 }
 
 /* Ask again at once: the cause of a refusal may have been corrected. */
-static void ask_anew(struct p2p_image *i)
+static void ask_for_right_anew(struct p2p_image *i)
 {
 	if (i->right.permit) {
 		i->right.permit->is_stale = true;
@@ -182,7 +182,7 @@ static void end_permit(struct host_job *e, bool has_run)
 	else if (!i->is_closing)
 		right_lose(i, t, now_s);
 	if (!i->is_closing && t->rc < 0 && t->is_stale)
-		ask_anew(i);
+		ask_for_right_anew(i);
 	image_release(i);
 	free(t);
 }
@@ -192,7 +192,7 @@ void rights_renew(struct p2p_image *i)
 	struct permit *t;
 
 	if (!i->p->keys || i->right.permit || i->is_closing ||
-	    time(NULL) < i->right.renew_at || is_shared(i, time(NULL)))
+	    time(NULL) < i->right.renew_at || find_shared_right(i, time(NULL)))
 		return;
 	t = calloc(1, sizeof(*t));
 	if (!t)
@@ -321,7 +321,8 @@ bool rights_hold(const struct link *l, const struct p2p_image *i, int64_t now_s)
 }
 
 /* Why a right does not hold any more. */
-static const char *end_of_right(const struct link *l, const struct p2p_image *i)
+static const char *tell_why_right_ended(const struct link *l,
+					const struct p2p_image *i)
 {
 	return revoked_has(l->p->revoked, &i->image, net_peer(l->net)->name)
 		       ? "capability: it was revoked"
@@ -340,7 +341,7 @@ void rights_check(struct p2p *p, int64_t now_s)
 			if (rights_hold(l, nb->i, now_s))
 				continue;
 			fault_denied(p, net_peer(l->net), true,
-				     end_of_right(l, nb->i));
+				     tell_why_right_ended(l, nb->i));
 			net_close_image(l->net, &nb->i->digest, SWARM_DENIED);
 			neighbour_leave(nb);
 		}
@@ -373,7 +374,7 @@ struct rights_reading {
 	struct error err;
 };
 
-static void run_reading(struct work *w)
+static void read_revoked_list(struct work *w)
 {
 	struct rights_reading *r = container_of(w, struct rights_reading, work);
 
@@ -384,7 +385,7 @@ static void run_reading(struct work *w)
 		r->revoked = NULL;
 }
 
-static void end_reading(struct work *w)
+static void on_revoked_list_read(struct work *w)
 {
 	struct rights_reading *r = container_of(w, struct rights_reading, work);
 	struct p2p *p = r->p;
@@ -427,8 +428,8 @@ int rights_start(struct p2p *p, struct error *err)
 	if (!p->reading)
 		return error_nomem(err);
 	p->reading->p = p;
-	p->reading->work.run = run_reading;
-	p->reading->work.done = end_reading;
+	p->reading->work.run = read_revoked_list;
+	p->reading->work.done = on_revoked_list_read;
 	p->revoked_timer.fn = on_revoked;
 	return loop_timer_start(p->loop, &p->revoked_timer, 0, err);
 }
@@ -441,7 +442,7 @@ void rights_reload(struct p2p *p)
 		return;
 	engine_arm(p, &p->revoked_timer, 0);
 	LIST_FOREACH(i, &p->images, all)
-	ask_anew(i);
+	ask_for_right_anew(i);
 }
 
 void rights_stop(struct p2p *p)

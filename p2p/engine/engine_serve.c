@@ -121,7 +121,7 @@ static void read_cache(struct work *w)
 			 : -ENOMEM;
 }
 
-static void has_read(struct work *w)
+static void on_piece_read(struct work *w)
 {
 	struct piece_upload *u = container_of(w, struct piece_upload, work);
 	struct net_body body = { .fd = u->fd, .off = u->off };
@@ -167,7 +167,7 @@ static void upload_begin(struct piece_upload *u)
 	u->piece.form = NET_PLAIN;
 	u->piece.len = b.usize;
 	u->work.run = read_cache;
-	u->work.done = has_read;
+	u->work.done = on_piece_read;
 	(void)!pool_submit(p->disk, &u->work); /* the slots limit the queue */
 }
 
@@ -235,7 +235,8 @@ static int find_slot(struct piece_upload *u, const uint32_t *pieces, size_t n,
 	return rc;
 }
 
-static void refuse_all(const struct piece_upload *u, int rc, int64_t retry_ns)
+static void refuse_upload(const struct piece_upload *u, int rc,
+			  int64_t retry_ns)
 {
 	enum swarm_refusal why = rc == -EALREADY ? SWARM_SENDING : SWARM_BUSY;
 
@@ -273,7 +274,7 @@ void serve_wanted(struct link *l, struct p2p_image *i, const uint32_t *pieces,
 					      .priority = priority } };
 	rc = find_slot(u, pieces, n, &retry_ns);
 	if (rc < 0) {
-		refuse_all(u, rc, retry_ns);
+		refuse_upload(u, rc, retry_ns);
 		free(u);
 		uploads_pump(p); /* a transfer may have become late */
 		return;

@@ -81,7 +81,7 @@ static int reader_await(struct reader *r, struct error *err)
 
 /* May the request be repeated? Also when it was cancelled as unwanted just before this reader
  * came, or found no memory. */
-static bool may_pass(int rc)
+static bool read_error_may_pass(int rc)
 {
 	return source_may_pass(rc) || rc == -ECANCELED || rc == -ENOMEM;
 }
@@ -97,7 +97,7 @@ static int begin_once_more(struct reader *r, int rc, unsigned int n,
 	int64_t now = clock_now_ns(), until = now + pause;
 	int64_t last = r->deadline - LAST_CHANCE_NS;
 
-	if (!r->req->deadline_ns || !may_pass(rc) ||
+	if (!r->req->deadline_ns || !read_error_may_pass(rc) ||
 	    pace_level(r->req->pace) == PACE_STOP)
 		return rc;
 	if (now >= last) {
@@ -140,7 +140,8 @@ static int put_cached(struct reader *r, struct block_sink *sink,
 	return rc < 0 ? rc : reader_put(r, sink, data, err);
 }
 
-static int pass_on(struct reader *r, struct block_sink *sink, struct error *err)
+static int pass_blocks_to_sink(struct reader *r, struct block_sink *sink,
+			       struct error *err)
 {
 	struct p2p *p = r->i->p;
 	unsigned int failed = 0;
@@ -231,7 +232,7 @@ static int peer_read(struct block_source *s, const struct block_req *req,
 		return rc;
 	cond_init(&r.progress);
 	engine_run(ps->i->p, reader_begin, &r);
-	rc = pass_on(&r, sink, err);
+	rc = pass_blocks_to_sink(&r, sink, err);
 	engine_run(ps->i->p, reader_end, &r);
 	for (size_t k = 0; k < n; k++)
 		bytes_unref(bytes[k]);

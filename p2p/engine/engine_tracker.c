@@ -50,7 +50,7 @@ static void tracker_arm(struct p2p_image *i, int64_t delay_ns)
 	engine_arm(i->p, &i->calls.timer, delay_ns);
 }
 
-static bool is_meeting(const struct p2p_image *i, int64_t now)
+static bool image_meets_peers(const struct p2p_image *i, int64_t now)
 {
 	int64_t met = neighbours_met(i);
 
@@ -90,7 +90,7 @@ void tracker_want(struct p2p_image *i, const uint32_t *pieces, size_t n,
 	a->is_demand = priority == SOURCE_DEMAND;
 	/* By the time of the call, neighbours may have announced the piece. */
 	i->calls.has_waited =
-		i->calls.has_waited || is_meeting(i, clock_now_ns());
+		i->calls.has_waited || image_meets_peers(i, clock_now_ns());
 	tracker_arm(i, since > BATCH_NS ? 0 : BATCH_NS - since);
 }
 
@@ -179,7 +179,7 @@ static bool tracker_answers(int rc)
 }
 
 /* Does the tracker give leases for this image? */
-static bool has_leases(struct p2p_image *i, int rc, int64_t now)
+static bool tracker_gives_leases(struct p2p_image *i, int rc, int64_t now)
 {
 	if (rc == -EBUSY)
 		i->calls.full_until = now + FULL_NS;
@@ -306,7 +306,7 @@ static void announce_done(struct work *w)
 	set_trackers(p, tracker_answers(c->rc), now);
 	if (i) {
 		i->calls.call = NULL;
-		set_tracker(i, has_leases(i, c->rc, now), now);
+		set_tracker(i, tracker_gives_leases(i, c->rc, now), now);
 		if (c->rc == 0) {
 			members_learn(i, &c->answer, now);
 			fault_namesake(p, c->answer.namesake);
@@ -353,7 +353,7 @@ static void announce_fill(struct p2p_image *i, struct engine_call *c)
 	swarm_get_stats(i->swarm, &s);
 	c->leases = i->calls.leases;
 	memset(&i->calls.leases, 0, sizeof(i->calls.leases));
-	if (is_meeting(i, clock_now_ns()))
+	if (image_meets_peers(i, clock_now_ns()))
 		keep_bulk(i, &c->leases);
 	c->call = (struct tracker_call){
 		.image = i->digest,
@@ -395,7 +395,7 @@ static void announce_fill(struct p2p_image *i, struct engine_call *c)
 
 /* Neighbours that joined meanwhile may have the pieces that leases were asked for: let the core
  * decide again. */
-static void ask_anew(struct p2p_image *i, int64_t now)
+static void return_lease_asks(struct p2p_image *i, int64_t now)
 {
 	struct leases old = i->calls.leases;
 
@@ -418,13 +418,13 @@ static void announce_make(struct p2p_image *i)
 	i->calls.timer_at = 0;
 	if (!i->p->trackers)
 		return;
-	if (is_meeting(i, clock_now_ns()) && !is_urgent(i)) {
+	if (image_meets_peers(i, clock_now_ns()) && !is_urgent(i)) {
 		tracker_arm(i, MEET_STEP_NS);
 		i->calls.has_waited = true;
 		return;
 	}
-	if (i->calls.has_waited && !is_meeting(i, clock_now_ns()))
-		ask_anew(i, clock_now_ns());
+	if (i->calls.has_waited && !image_meets_peers(i, clock_now_ns()))
+		return_lease_asks(i, clock_now_ns());
 	if (before && !i->calls.is_leaving)
 		return; /* when that call ends, it begins the next */
 	if (before)

@@ -97,7 +97,7 @@ static uint64_t ahead_max(const struct reader *r)
 	return r->i->p->cfg.memory / AHEAD_SHARE;
 }
 
-static void list_took(struct reader *r)
+static void subtract_taken_bytes(struct reader *r)
 {
 	r->ahead -= r->taken;
 	r->i->p->ahead -= r->taken;
@@ -108,7 +108,7 @@ void want_ahead(struct reader *r)
 {
 	struct p2p *p = r->i->p;
 
-	list_took(r);
+	subtract_taken_bytes(r);
 	while (r->wanted < r->req->n_blocks) {
 		uint32_t size = r->req->blocks[r->wanted].usize;
 
@@ -189,7 +189,7 @@ static void list_push(struct lister *l, uint32_t piece, uint32_t cost)
 	(void)pthread_cond_signal(&l->progress);
 }
 
-static bool is_list_of(const struct lister *l, int k)
+static bool lister_is_of_kind(const struct lister *l, int k)
 {
 	return l->list->priority == (k == 0 ? SOURCE_HOT : SOURCE_COLD);
 }
@@ -262,7 +262,7 @@ static size_t count_wants(const struct p2p_image *i, int k)
 	size_t n = 0;
 
 	LIST_FOREACH(l, &i->wants.listers, link)
-	n += is_list_of(l, k) ? l->n : 0;
+	n += lister_is_of_kind(l, k) ? l->n : 0;
 	return n;
 }
 
@@ -284,7 +284,7 @@ static void fail_lists(struct p2p_image *i, int k, int rc,
 
 	LIST_FOREACH(l, &i->wants.listers, link)
 	{
-		if (is_list_of(l, k))
+		if (lister_is_of_kind(l, k))
 			fail_list(l, rc, err);
 	}
 }
@@ -300,7 +300,7 @@ static int update_wants(struct p2p_image *i, int k, size_t room, int64_t now)
 		return -ENOMEM;
 	LIST_FOREACH(l, &i->wants.listers, link)
 	{
-		if (!is_list_of(l, k))
+		if (!lister_is_of_kind(l, k))
 			continue;
 		for (size_t at = 0; at < l->n; at++)
 			if (bit_get(l->awaited, l->pieces[at]))

@@ -33,7 +33,7 @@ struct relay {
 	uint64_t used, written;  /* bytes in use; highest offset ever used */
 };
 
-static uint64_t room_of(uint32_t len)
+static uint64_t round_up_to_page(uint32_t len)
 {
 	return round_up(len, PAGE);
 }
@@ -112,7 +112,7 @@ static void relay_entry_drop(struct relay *r, struct relay_extent *e)
 	if (r->at == e)
 		r->at = TAILQ_NEXT(e, by_off);
 	TAILQ_REMOVE(&r->extents, e, by_off);
-	r->used -= room_of(e->len);
+	r->used -= round_up_to_page(e->len);
 	free(e);
 }
 
@@ -133,7 +133,7 @@ static int relay_clear(struct relay *r, uint64_t len)
 		if (!r->at || r->at->off >= r->pos + len)
 			return 0;
 		if (r->at->pins) {
-			r->pos = r->at->off + room_of(r->at->len);
+			r->pos = r->at->off + round_up_to_page(r->at->len);
 			r->at = TAILQ_NEXT(r->at, by_off);
 		} else {
 			relay_entry_drop(r, r->at);
@@ -153,8 +153,8 @@ static void relay_insert(struct relay *r, struct relay_extent *e)
 		TAILQ_INSERT_BEFORE(r->at, e, by_off);
 	else
 		TAILQ_INSERT_TAIL(&r->extents, e, by_off);
-	r->pos += room_of(e->len);
-	r->used += room_of(e->len);
+	r->pos += round_up_to_page(e->len);
+	r->used += round_up_to_page(e->len);
 }
 
 /* Find a place for `e`; `ret_again`: the place was used before. */
@@ -164,7 +164,7 @@ static int relay_place(struct relay *r, struct relay_extent *e, bool *ret_again)
 
 	if (relay_find(r, e->image, e->piece))
 		return -EEXIST;
-	rc = relay_clear(r, room_of(e->len));
+	rc = relay_clear(r, round_up_to_page(e->len));
 	if (rc < 0)
 		return rc;
 	relay_insert(r, e);
@@ -194,7 +194,7 @@ int relay_put(struct relay *r, uint64_t image, uint32_t piece, const void *data,
 		return rc;
 	}
 	if (again)
-		rc = relay_punch(r->fd, e->off, room_of(len));
+		rc = relay_punch(r->fd, e->off, round_up_to_page(len));
 	if (rc == 0)
 		rc = fs_pwrite_full(r->fd, data, len, e->off);
 	(void)pthread_mutex_lock(&r->lock);

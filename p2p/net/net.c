@@ -302,7 +302,7 @@ void link_put(struct net_link *l, int rc)
 /* ------------------------------------------------------------------- tick --- */
 
 /* Why a connection of a link is given up now, or NULL. */
-static const char *stall_of(struct conn *c, int64_t now)
+static const char *find_conn_stall(struct conn *c, int64_t now)
 {
 	int64_t idle = c->net->cfg.idle_ns;
 	bool waits = c->body_left || !c->bulk;
@@ -338,9 +338,9 @@ static void check_link(struct net_link *l, int64_t now)
 	if (l->state == LINK_CLOSED)
 		return;
 	if (l->state == LINK_UP) {
-		why = stall_of(l->control, now);
+		why = find_conn_stall(l->control, now);
 		if (!why)
-			why = stall_of(l->bulk, now);
+			why = find_conn_stall(l->bulk, now);
 		if (!why)
 			link_ping(l, now);
 	} else if (now - l->since > cfg->handshake_ns) {
@@ -539,7 +539,7 @@ static int64_t rate_burst(uint64_t rate)
 	return burst > BURST_MIN ? burst : BURST_MIN;
 }
 
-static int set_up(struct net *n, struct error *err)
+static int set_up_net(struct net *n, struct error *err)
 {
 	bool ok = true;
 	int64_t now = clock_now_ns();
@@ -601,7 +601,7 @@ int net_new(const struct net_config *cfg, struct net **ret, struct error *err)
 	if (!n->cfg.links_max || n->cfg.links_max > NET_LINKS_MAX)
 		n->cfg.links_max = NET_LINKS_MAX;
 	loop_assert_here(n->loop);
-	rc = set_up(n, err);
+	rc = set_up_net(n, err);
 	if (rc < 0) {
 		net_free(n);
 		return rc;

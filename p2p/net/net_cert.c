@@ -48,7 +48,7 @@ const char *cert_trouble(long verified)
 /* ----------------------------------------------------------------- names --- */
 
 /* Name of the node in a certificate's URI, or NULL. */
-static const char *node_of(const GENERAL_NAME *g, size_t *ret_len)
+static const char *find_node_name(const GENERAL_NAME *g, size_t *ret_len)
 {
 	const size_t prefix = sizeof(NAME_PREFIX) - 1;
 	const char *uri;
@@ -73,7 +73,8 @@ int cert_name(X509 *cert, char *ret, size_t size, struct error *err)
 	int found = 0;
 
 	for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
-		const char *node = node_of(sk_GENERAL_NAME_value(names, i), &n);
+		const char *node =
+			find_node_name(sk_GENERAL_NAME_value(names, i), &n);
 
 		if (!node)
 			continue;

@@ -59,7 +59,8 @@ static int on_goaway(struct conn *c, const struct wire_head *h,
 
 /* May these announced names be processed? Each is searched among the members of `images`
  * images. Names beyond the rate are skipped; they will be announced again. */
-static bool are_names_heard(struct net_link *l, size_t count, uint32_t images)
+static bool take_names_allowance(struct net_link *l, size_t count,
+				 uint32_t images)
 {
 	if (bucket_look(&l->names, 1, clock_now_ns()) == 0)
 		return false;
@@ -78,7 +79,8 @@ static int on_members(struct conn *c, const struct wire_head *h,
 		return -err->code;
 	for (const struct net_image *i = c->link->images; i; i = i->next)
 		images += i->told;
-	if (n->cfg.events->members && are_names_heard(c->link, count, images))
+	if (n->cfg.events->members &&
+	    take_names_allowance(c->link, count, images))
 		n->cfg.events->members(n->cfg.arg, c->link, NULL, n->members,
 				       count);
 	return 0;
@@ -101,7 +103,7 @@ static int on_image_members(struct conn *c, const struct wire_head *h,
 	if (!i->told)
 		return error_set(err, EPROTO,
 				 "members of an image before it is open");
-	if (n->cfg.events->members && are_names_heard(c->link, count, 1))
+	if (n->cfg.events->members && take_names_allowance(c->link, count, 1))
 		n->cfg.events->members(n->cfg.arg, c->link, &i->digest,
 				       n->members, count);
 	return 0;
@@ -143,7 +145,7 @@ static const struct net_message {
 	[RDMA_CLOSE] = { net_rdma_hear, ON_CONTROL, 1 },
 };
 
-static unsigned int place_of(const struct conn *c)
+static unsigned int index_of_conn_state(const struct conn *c)
 {
 	if (!c->link)
 		return FROM_STRANGER;
@@ -164,7 +166,7 @@ static int message_dispatch(struct conn *c, const struct wire_head *h,
 		m = &messages[h->type];
 	if (!m && (h->flags & WIRE_OPTIONAL) && link_is_up(c->link))
 		return 0;
-	if (!m || !(m->from & place_of(c)))
+	if (!m || !(m->from & index_of_conn_state(c)))
 		return error_set(err, EPROTO, "a message of type %u, not now",
 				 h->type);
 	if (m->cost && c->link) {
@@ -178,7 +180,7 @@ static int message_dispatch(struct conn *c, const struct wire_head *h,
 }
 
 /* Count bytes of a body, read from the buffer or straight into their memory. */
-static void body_came(struct conn *c, uint32_t n)
+static void count_body_bytes(struct conn *c, uint32_t n)
 {
 	bucket_take(&c->net->down, n);
 	piece_moved(c, n);
@@ -194,7 +196,7 @@ static void take_body(struct conn *c)
 		if (to)
 			memcpy(to, c->in.data + c->in_at, n);
 		c->in_at += n;
-		body_came(c, n);
+		count_body_bytes(c, n);
 	}
 }
 
@@ -359,7 +361,7 @@ static ssize_t read_some(struct conn *c, struct error *err)
 	came = turn_least((uint32_t)got, n);
 	c->in.len += (size_t)got - came;
 	if (came)
-		body_came(c, came);
+		count_body_bytes(c, came);
 	return got;
 }
 

@@ -145,7 +145,7 @@ void *net_cancel(struct net_link *l, const struct digest *image, uint32_t piece)
 }
 
 /* Is it the requested piece, or one of its alternatives? */
-static bool is_asked(const struct piece_ask *a, uint32_t piece)
+static bool ask_names_piece(const struct piece_ask *a, uint32_t piece)
 {
 	for (unsigned int i = 0; i < a->n_others; i++)
 		if (a->others[i] == piece)
@@ -171,7 +171,7 @@ static int ask_begin(struct net_link *l, const struct conn *from, uint32_t req,
 	struct piece_ask *a = ask_by_req(l, req);
 	void *room;
 
-	if (!a || !is_asked(a, d->piece) || a->at != d->off ||
+	if (!a || !ask_names_piece(a, d->piece) || a->at != d->off ||
 	    d->total > a->len_max ||
 	    (a->begun && !data_continues_ask(a, from, d)))
 		return error_set(err, EPROTO,
@@ -196,7 +196,7 @@ static int ask_begin(struct net_link *l, const struct conn *from, uint32_t req,
 }
 
 /* The request whose bytes come on the connection. */
-static struct piece_ask *ask_of(const struct conn *c)
+static struct piece_ask *find_ask_of_body(const struct conn *c)
 {
 	struct piece_ask *a = ask_by_req(c->link, c->body_req);
 
@@ -204,7 +204,7 @@ static struct piece_ask *ask_of(const struct conn *c)
 }
 
 /* Memory for the next bytes of the request; NULL: drop them. */
-static uint8_t *ask_place(const struct piece_ask *a)
+static uint8_t *find_room_for_bytes(const struct piece_ask *a)
 {
 	bool is_kept = a && a->room && !a->cancelled && a->at < a->piece.len;
 
@@ -212,7 +212,7 @@ static uint8_t *ask_place(const struct piece_ask *a)
 }
 
 /* `n` bytes of the request's piece came; NULL: of no open request. */
-static void ask_moved(struct net_link *l, struct piece_ask *a, uint32_t n)
+static void count_ask_bytes(struct net_link *l, struct piece_ask *a, uint32_t n)
 {
 	struct net *net = l->net;
 	const struct net_events *ev = net->cfg.events;
@@ -250,8 +250,8 @@ int piece_on_data(struct conn *c, const struct wire_head *h,
 
 uint8_t *piece_place(struct conn *c, uint32_t *n)
 {
-	const struct piece_ask *a = ask_of(c);
-	uint8_t *to = ask_place(a);
+	const struct piece_ask *a = find_ask_of_body(c);
+	uint8_t *to = find_room_for_bytes(a);
 
 	if (to)
 		*n = turn_least(*n, a->piece.len - a->at);
@@ -260,7 +260,7 @@ uint8_t *piece_place(struct conn *c, uint32_t *n)
 
 void piece_moved(struct conn *c, uint32_t n)
 {
-	struct piece_ask *a = ask_of(c);
+	struct piece_ask *a = find_ask_of_body(c);
 	struct error why = ERROR_INIT;
 
 	c->body_left -= n;
@@ -270,7 +270,7 @@ void piece_moved(struct conn *c, uint32_t n)
 		link_close(c->link, WIRE_LEAVE_CLOSED, &why);
 		return;
 	}
-	ask_moved(c->link, a, n);
+	count_ask_bytes(c->link, a, n);
 }
 
 int piece_on_rdma(struct net_link *l, uint32_t req, const struct wire_data *d,
@@ -283,11 +283,11 @@ int piece_on_rdma(struct net_link *l, uint32_t req, const struct wire_data *d,
 	if (rc < 0 || l->state == LINK_CLOSED)
 		return rc;
 	a = ask_by_req(l, req);
-	to = ask_place(a);
+	to = find_room_for_bytes(a);
 	if (to)
 		memcpy(to, bytes, d->total);
 	l->net->st.rdma_bytes_total += d->total;
-	ask_moved(l, a, d->total);
+	count_ask_bytes(l, a, d->total);
 	return 0;
 }
 
@@ -713,7 +713,7 @@ static void ask_report(struct net_link *l, struct piece_ask *a)
 }
 
 /* Find a dropped request whose answer is awaited and whose memory was not reported as lost. */
-static struct piece_ask *lost_room(struct net_link *l)
+static struct piece_ask *find_cancelled_ask(struct net_link *l)
 {
 	struct piece_ask *a = l->asks;
 
@@ -723,7 +723,7 @@ static struct piece_ask *lost_room(struct net_link *l)
 }
 
 /* Find an answer that has left and was not reported yet. */
-static struct net_answer *answer_left(const struct net_link *l)
+static struct net_answer *find_unreported_answer(const struct net_link *l)
 {
 	const struct conn *conns[2] = { l->control, l->bulk };
 
@@ -747,12 +747,12 @@ void piece_tell(struct net_link *l)
 		ask_report(l, a);
 		free(a);
 	}
-	while ((a = lost_room(l))) {
+	while ((a = find_cancelled_ask(l))) {
 		room = a->room;
 		a->room = NULL;
 		ev->lost(l->net->cfg.arg, l, &a->piece, room);
 	}
-	while ((gone = answer_left(l))) {
+	while ((gone = find_unreported_answer(l))) {
 		gone->left = true;
 		if (ev->left)
 			ev->left(l->net->cfg.arg, l, gone->tag);

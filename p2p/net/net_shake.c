@@ -194,8 +194,8 @@ static void complete_addr(struct conn *c, struct net_node *node)
  * There may be another link `o` to that node. Both sides must keep the same one: the one begun by
  * the lower name. True: `l` is kept.
  */
-static bool hello_wins(struct net_link *l, struct net_link *o,
-		       struct error *why)
+static bool link_replaces_other(struct net_link *l, struct net_link *o,
+				struct error *why)
 {
 	struct net *n = l->net;
 	bool keep_outgoing;
@@ -225,7 +225,7 @@ static bool settle_twins(struct net_link *l)
 			conn_read(o->control);
 		if (o->state == LINK_CLOSED)
 			continue;
-		if (!hello_wins(l, o, &why)) {
+		if (!link_replaces_other(l, o, &why)) {
 			link_close(l, WIRE_LEAVE_TWICE, &why);
 			return false;
 		}

@@ -40,7 +40,7 @@ static int64_t link_next(const struct rdma_link *l, int64_t now)
 	return l->retry_at;
 }
 
-static void look_at(struct rdma_link *l, int64_t now)
+static void check_link_deadline(struct rdma_link *l, int64_t now)
 {
 	const char *why;
 
@@ -70,7 +70,7 @@ static void on_timer(struct loop_timer *t)
 	rdma_enter(r);
 	for (struct rdma_link *l = r->links; l; l = l->next) {
 		if (!l->is_dead)
-			look_at(l, now);
+			check_link_deadline(l, now);
 	}
 	for (struct rdma_link *l = r->links; l; l = l->next) {
 		int64_t at = l->is_dead ? INT64_MAX : link_next(l, now);
@@ -127,7 +127,7 @@ static void poll_all(struct rdma *r)
 		break_device(r, "out of memory");
 }
 
-static void on_again(struct loop_timer *t)
+static void on_poll_again_timer(struct loop_timer *t)
 {
 	struct rdma *r = container_of(t, struct rdma, again);
 
@@ -232,7 +232,7 @@ static int recv_fill(struct rdma *r, const struct rdma_config *cfg,
 	r->completions.fn = on_completions;
 	r->faults.fn = on_faults;
 	r->timer.fn = on_timer;
-	r->again.fn = on_again;
+	r->again.fn = on_poll_again_timer;
 	r->random = cfg->seed;
 	if (!cfg->seed && getrandom(&r->random, sizeof(r->random), 0) !=
 				  (ssize_t)sizeof(r->random))

@@ -160,7 +160,7 @@ static struct rdma_lane *get_lane(struct rdma *r, int64_t now)
 }
 
 /* Get lane and queue pair: 0, or -EBUSY without a lane. */
-static int get_end(struct rdma_link *l, int64_t now, struct error *err)
+static int get_link_lane(struct rdma_link *l, int64_t now, struct error *err)
 {
 	struct rdma *r = l->r;
 	int rc;
@@ -184,7 +184,7 @@ static int get_end(struct rdma_link *l, int64_t now, struct error *err)
 	return 0;
 }
 
-static void tell_end(struct rdma_link *l, enum rdma_type type)
+static void send_link_end(struct rdma_link *l, enum rdma_type type)
 {
 	const struct rdma_device *d = &l->r->dev;
 	struct rdma_msg m = { .type = type, .epoch = l->epoch };
@@ -220,7 +220,7 @@ void rdma_link_try(struct rdma_link *l, int64_t now)
 		rdma_wake(r, l->retry_at - now);
 		return;
 	}
-	rc = may_shake(r) ? get_end(l, now, &err) : -EBUSY;
+	rc = may_shake(r) ? get_link_lane(l, now, &err) : -EBUSY;
 	if (rc == -EBUSY) {
 		retry_later(l, now, r->cfg.times.retry);
 		return;
@@ -232,7 +232,7 @@ void rdma_link_try(struct rdma_link *l, int64_t now)
 		return;
 	}
 	l->state = RDMA_OFFERED;
-	tell_end(l, RDMA_OFFER);
+	send_link_end(l, RDMA_OFFER);
 }
 
 /* ------------------------------------------------------------ what is heard --- */
@@ -276,7 +276,7 @@ static void hear_offer(struct rdma_link *l, const struct rdma_msg *m)
 		rdma_link_refuse(l, m->epoch, why, retry_ns);
 		return;
 	}
-	rc = get_end(l, now, &err);
+	rc = get_link_lane(l, now, &err);
 	if (rc == -EBUSY) {
 		r->stats.refused_total++;
 		rdma_link_refuse(l, m->epoch, RDMA_CLOSE_BUSY, retry_ns);
@@ -290,7 +290,7 @@ static void hear_offer(struct rdma_link *l, const struct rdma_msg *m)
 		return;
 	}
 	l->state = RDMA_ACCEPTED;
-	tell_end(l, RDMA_ACCEPT);
+	send_link_end(l, RDMA_ACCEPT);
 }
 
 static void hear_accept(struct rdma_link *l, const struct rdma_msg *m)
@@ -510,7 +510,7 @@ static bool take_back(struct rdma_link *l, int64_t now)
 	return true;
 }
 
-static struct rdma_served *free_served(struct rdma_link *l)
+static struct rdma_served *find_free_served(struct rdma_link *l)
 {
 	for (unsigned int i = 0; i < RDMA_QUEUE; i++) {
 		if (!l->served[i].used)
@@ -550,7 +550,7 @@ bool rdma_link_send(struct rdma_link *l, const void *about, size_t n_about,
 	    rdma_stamp_at(len) + RDMA_STAMP_SIZE > r->dev.half ||
 	    n_about > RDMA_ABOUT_MAX)
 		return false;
-	s = free_served(l);
+	s = find_free_served(l);
 	if (!s)
 		return false;
 	do {

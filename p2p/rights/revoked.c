@@ -59,7 +59,8 @@ static int key_of(const struct digest *image, const char *node,
 }
 
 /* Slot where `key` is, or would be inserted. */
-static size_t slot_of(const struct revoked *r, const struct digest *key)
+static size_t find_slot_of_key(const struct revoked *r,
+			       const struct digest *key)
 {
 	size_t at = get_le64(key->b) & (r->n_slots - 1);
 
@@ -82,7 +83,7 @@ int revoked_add(struct revoked *r, const struct digest *image, const char *node,
 		return error_set(err, EINVAL, "a revocation of a long name");
 	if (key_of(image ? image : &none, node, &key) < 0)
 		return error_nomem(err);
-	at = slot_of(r, &key);
+	at = find_slot_of_key(r, &key);
 	if (digest_equal(&r->slots[at], &key))
 		return 0;
 	if (r->n == r->n_max)
@@ -100,7 +101,7 @@ static bool revoked_has_key(const struct revoked *r, const struct digest *image,
 
 	/* Without memory for the hash, assume it is revoked. */
 	return key_of(image, node, &key) < 0 ||
-	       digest_equal(&r->slots[slot_of(r, &key)], &key);
+	       digest_equal(&r->slots[find_slot_of_key(r, &key)], &key);
 }
 
 bool revoked_has(const struct revoked *r, const struct digest *image,

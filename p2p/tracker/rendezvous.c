@@ -12,7 +12,7 @@ struct score {
 };
 
 /* Best first; equal names stay in their order. */
-static int by_score(const void *a, const void *b)
+static int compare_by_score(const void *a, const void *b)
 {
 	const struct score *x = a, *y = b;
 
@@ -42,7 +42,7 @@ int rendezvous(const struct digest *image, const char *const *names, size_t n,
 					    .name = names[i],
 					    .index = i };
 	}
-	qsort(scores, n, sizeof(*scores), by_score);
+	qsort(scores, n, sizeof(*scores), compare_by_score);
 	for (size_t i = 0; i < n; i++)
 		ret[i] = scores[i].index;
 	return 0;

@@ -423,7 +423,7 @@ static int send_to(struct tracker_client *c, size_t i,
 }
 
 /* May another tracker answer what this one did not? */
-static bool goes_on(const struct tracker_ask *a, int rc)
+static bool may_try_next_tracker(const struct tracker_ask *a, int rc)
 {
 	return rc == -ECONNREFUSED || rc == -EBUSY ||
 	       (a->is_call && rc == -EACCES);
@@ -506,7 +506,7 @@ int tracker_ask(struct tracker_client *c, const struct digest *image,
 		is_asked = true;
 		a->at = at[i];
 		rc = send_to(c, at[i], a, r, err);
-		if (!goes_on(a, rc))
+		if (!may_try_next_tracker(a, rc))
 			break;
 		is_busy = is_busy || rc == -EBUSY;
 	}

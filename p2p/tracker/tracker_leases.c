@@ -58,7 +58,7 @@ enum lease_verdict {
 	FULL,  /* the origin, or this member, has enough to do */
 };
 
-static int by_piece(const void *a, const void *b)
+static int compare_wanted_by_piece(const void *a, const void *b)
 {
 	const struct wanted *x = a, *y = b;
 
@@ -319,7 +319,7 @@ static void give_bulk(struct giving *g)
 
 	for (size_t k = 0; k < c->n_want; k++)
 		sorted[k] = (struct wanted){ c->want[k], (uint32_t)k };
-	qsort(sorted, c->n_want, sizeof(*sorted), by_piece);
+	qsort(sorted, c->n_want, sizeof(*sorted), compare_wanted_by_piece);
 	for (size_t k = 0; k < c->n_want; k++)
 		place[sorted[k].at] = (uint32_t)k;
 	for (size_t k = c->n_demand; k < c->n_want; k++) {
@@ -406,7 +406,7 @@ static bool others_are_in_time(const struct giving *g)
  * wait for each other while the origin idles. A member gets no more than it reads soon, and
  * little before it has read anything: otherwise the first callers would get everything, and
  * other nodes would get those pieces at the speed of the callers' links. */
-static uint64_t share_of(const struct giving *g)
+static uint64_t fair_share_of_member(const struct giving *g)
 {
 	const struct tracker_image *i = g->m->image;
 	/* Keep no room for members that do not exist: a lone member with a quarter of a small
@@ -457,7 +457,7 @@ int leases_give(struct tracker *t, struct swarm_member *m,
 		return rc;
 	count_asker(t, m, now);
 	window_begin(t, i, count_askers(i), c->want_bytes[0]);
-	g.share = share_of(&g);
+	g.share = fair_share_of_member(&g);
 	if (now < m->wait_until && !c->n_demand) {
 		/* The origin asked this member to wait; others learn it themselves. */
 		lease_refuse(&g, m->wait_until - now);

@@ -110,7 +110,7 @@ static int slot_get(struct tracker *t, uint32_t *ret, struct error *err)
 	return 0;
 }
 
-static int who_grow(struct tracker_image *i, struct error *err)
+static int grow_who_table(struct tracker_image *i, struct error *err)
 {
 	uint32_t cap = i->cap_who ? i->cap_who * 2 : 16;
 	struct who *w = NULL;
@@ -142,7 +142,7 @@ static char *pack_text(const struct tracker_call *c)
 	return text;
 }
 
-static bool text_is(const char *text, const struct tracker_call *c)
+static bool text_is_of_call(const char *text, const struct tracker_call *c)
 {
 	const char *const parts[] = { c->node, c->addr, c->rack, c->zone,
 				      c->region };
@@ -182,7 +182,7 @@ struct swarm_member *member_add(struct tracker *t, struct tracker_image *i,
 		(void)error_nomem(err);
 		return NULL;
 	}
-	if (who_grow(i, err) < 0 || slot_get(t, &slot, err) < 0)
+	if (grow_who_table(i, err) < 0 || slot_get(t, &slot, err) < 0)
 		return NULL;
 	m = &t->members[slot];
 	*m = (struct swarm_member){ .image = i, .text = steal_ptr(&text) };
@@ -204,9 +204,9 @@ struct swarm_member *member_add(struct tracker *t, struct tracker_image *i,
 
 /* The member's address has changed. If it changes back while its old entry is recent, two nodes
  * have the same name: `ret` is the other one's address. */
-static void member_moves(struct tracker *t, struct swarm_member *m,
-			 const struct tracker_call *c, int64_t now,
-			 char ret[TRACKER_ADDR_MAX + 1])
+static void note_address_change(struct tracker *t, struct swarm_member *m,
+				const struct tracker_call *c, int64_t now,
+				char ret[TRACKER_ADDR_MAX + 1])
 {
 	const char *addr = m->text + strlen(m->text) + 1;
 	uint32_t to = hash_text(2166136261u, c->addr);
@@ -229,12 +229,12 @@ int member_update(struct tracker *t, struct swarm_member *m,
 	struct tracker_image *i = m->image;
 	struct who *w = &i->who[m->at];
 
-	if (!text_is(m->text, c)) {
+	if (!text_is_of_call(m->text, c)) {
 		char *text = pack_text(c);
 
 		if (!text)
 			return error_nomem(err);
-		member_moves(t, m, c, now, ret->namesake);
+		note_address_change(t, m, c, now, ret->namesake);
 		free(m->text);
 		m->text = text;
 	}
@@ -317,12 +317,12 @@ static void lot_add(struct tracker *t, struct lot *l, uint32_t slot)
 	}
 }
 
-static uint32_t member_kept(const struct lot *l)
+static uint32_t count_kept_in_lot(const struct lot *l)
 {
 	return l->n < TRACKER_MEMBERS_MAX ? l->n : TRACKER_MEMBERS_MAX;
 }
 
-static uint32_t members_least(uint32_t a, uint32_t b)
+static uint32_t smaller_count_of_members(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
 }
@@ -335,18 +335,21 @@ static void member_shares(const struct lot lots[3], uint32_t room,
 	uint32_t left;
 
 	if (remote < REMOTE_MIN)
-		remote = members_least(REMOTE_MIN, room);
-	ret[2] = members_least(remote, member_kept(&lots[2]));
+		remote = smaller_count_of_members(REMOTE_MIN, room);
+	ret[2] = smaller_count_of_members(remote, count_kept_in_lot(&lots[2]));
 	left = room - ret[2];
-	ret[0] = members_least(members_least(room / 2, left),
-			       member_kept(&lots[0]));
+	ret[0] = smaller_count_of_members(smaller_count_of_members(room / 2,
+								   left),
+					  count_kept_in_lot(&lots[0]));
 	left -= ret[0];
-	ret[1] = members_least(left, member_kept(&lots[1]));
+	ret[1] = smaller_count_of_members(left, count_kept_in_lot(&lots[1]));
 	left -= ret[1];
 	/* Fill places of a missing kind from the farthest kind that has more. */
 	for (int k = 2; k >= 0; k--) {
 		uint32_t more =
-			members_least(left, member_kept(&lots[k]) - ret[k]);
+			smaller_count_of_members(left,
+						 count_kept_in_lot(&lots[k]) -
+							 ret[k]);
 
 		ret[k] += more;
 		left -= more;

@@ -21,7 +21,7 @@ struct room_wish {
 	uint64_t own, fair;
 };
 
-static struct taken *taken_by(const struct tracker *t, uint32_t node)
+static struct taken *taken_entry_of_node(const struct tracker *t, uint32_t node)
 {
 	return &t->taken[node & (TRACKER_TAKEN - 1)];
 }
@@ -40,7 +40,7 @@ static bool is_of_few(const struct tracker_image *i)
 void image_charge(struct tracker *t, const struct tracker_image *i)
 {
 	for (uint32_t k = 0; is_of_few(i) && k < i->n_who; k++) {
-		struct taken *n = taken_by(t, i->who[k].node);
+		struct taken *n = taken_entry_of_node(t, i->who[k].node);
 
 		n->images += UNIT / i->n_who;
 		n->memory += i->book.memory * UNIT / i->n_who;
@@ -50,31 +50,32 @@ void image_charge(struct tracker *t, const struct tracker_image *i)
 void image_discharge(struct tracker *t, const struct tracker_image *i)
 {
 	for (uint32_t k = 0; is_of_few(i) && k < i->n_who; k++) {
-		struct taken *n = taken_by(t, i->who[k].node);
+		struct taken *n = taken_entry_of_node(t, i->who[k].node);
 
 		n->images -= UNIT / i->n_who;
 		n->memory -= i->book.memory * UNIT / i->n_who;
 	}
 }
 
-static uint64_t taken_of(const struct tracker *t, const struct room_wish *w,
-			 uint32_t node)
+static uint64_t amount_taken_by_node(const struct tracker *t,
+				     const struct room_wish *w, uint32_t node)
 {
-	const struct taken *n = taken_by(t, node);
+	const struct taken *n = taken_entry_of_node(t, node);
 
 	return w->is_memory ? n->memory : n->images;
 }
 
 /* The least total among the nodes that share the image. If it is below `bound`, any value below
  * it. */
-static uint64_t taken_together(const struct tracker *t,
-			       const struct room_wish *w,
-			       const struct tracker_image *i, uint64_t bound)
+static uint64_t least_amount_of_members(const struct tracker *t,
+					const struct room_wish *w,
+					const struct tracker_image *i,
+					uint64_t bound)
 {
 	uint64_t least = UINT64_MAX;
 
 	for (uint32_t k = 0; k < i->n_who && least >= bound; k++) {
-		uint64_t n = taken_of(t, w, i->who[k].node);
+		uint64_t n = amount_taken_by_node(t, w, i->who[k].node);
 
 		least = n < least ? n : least;
 	}
@@ -91,9 +92,9 @@ static void room_wish_of(const struct tracker *t,
 
 	ret->fair = all * UNIT / FAIR_PART;
 	if (!keep || !keep->n_who)
-		ret->own = taken_of(t, ret, node) + more * UNIT;
+		ret->own = amount_taken_by_node(t, ret, node) + more * UNIT;
 	else if (is_of_few(keep))
-		ret->own = taken_together(t, ret, keep, 0) +
+		ret->own = least_amount_of_members(t, ret, keep, 0) +
 			   more * UNIT / keep->n_who;
 }
 
@@ -118,7 +119,7 @@ static struct tracker_image *few_victim(const struct tracker *t,
 			least = w->own;
 		if (i->n_who > 1 && least <= w->fair)
 			least = w->fair + 1;
-		n = is_own ? w->own : taken_together(t, w, i, least);
+		n = is_own ? w->own : least_amount_of_members(t, w, i, least);
 		if (n < least)
 			continue;
 		most = n;

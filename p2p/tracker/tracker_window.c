@@ -24,7 +24,7 @@
 	2u /* one that is read, and one that is asked for meanwhile */
 
 /* Time per MiB that a holder needed for all that it had to read by then. */
-static int64_t window_needed(const struct lease *l, int64_t until)
+static int64_t lease_ns_per_mib(const struct lease *l, int64_t until)
 {
 	return clamp_ns((int64_t)((double)(until - l->since) * MIB /
 				  (double)l->queue),
@@ -37,7 +37,7 @@ static void call_expired(const struct tracker *t, struct swarm_member *m,
 			 const struct lease *l, int64_t now)
 {
 	struct tracker_image *i = m->image;
-	int64_t took = window_needed(l, l->ends); /* it took at least this
+	int64_t took = lease_ns_per_mib(l, l->ends); /* it took at least this
 	                                           * long */
 
 	if (m->late_call == l->call)
@@ -193,7 +193,7 @@ static void report_done(struct tracker *t, struct swarm_member *m,
 		return;
 	if (at != NONE) {
 		const struct lease *l = &i->book.leases[at];
-		int64_t took = window_needed(l, now);
+		int64_t took = lease_ns_per_mib(l, now);
 
 		i->ns_per_mib += (took - i->ns_per_mib) / 8;
 		m->ns_per_mib =
