@@ -273,7 +273,7 @@ static int archive_list_referrers(struct oci_store *s, const struct digest *d,
 
 /* ------------------------------------------------------------------- writes --- */
 
-static int read_only(struct oci_store *s, struct error *err)
+static int refuse_write(struct oci_store *s, struct error *err)
 {
 	return error_set(err, EROFS,
 			 "'%s' is a docker archive, which can only be read: "
@@ -285,20 +285,20 @@ static int archive_put_blob(struct oci_store *s, const struct digest *d,
 			    uint64_t size, int fd, struct oci_progress *p,
 			    struct error *err)
 {
-	return read_only(s, err);
+	return refuse_write(s, err);
 }
 
 static int archive_put_manifest(struct oci_store *s, const char *ref,
 				const char *media_type, const void *body,
 				size_t len, struct error *err)
 {
-	return read_only(s, err);
+	return refuse_write(s, err);
 }
 
 static int archive_remove_manifest(struct oci_store *s, const struct digest *d,
 				   struct error *err)
 {
-	return read_only(s, err);
+	return refuse_write(s, err);
 }
 
 /* --------------------------------------------------------------------- open --- */

@@ -59,7 +59,7 @@ static int take_target(struct archive_entry *e, struct archive_entry_place *p)
 }
 
 /* Can the entry be read in place? Only plain files and links to them can. */
-static bool is_wanted(struct archive_entry *e)
+static bool entry_is_wanted(struct archive_entry *e)
 {
 	const char *name = archive_entry_pathname(e);
 
@@ -113,8 +113,9 @@ static int walk_entries(struct archive *a, struct archive_index *x,
 	int rc;
 
 	while ((rc = archive_read_next_header(a, &e)) == ARCHIVE_OK) {
-		int added =
-			is_wanted(e) ? add_entry(x, a, e, file_size, err) : 0;
+		int added = entry_is_wanted(e)
+				    ? add_entry(x, a, e, file_size, err)
+				    : 0;
 
 		if (added < 0)
 			return added;
@@ -201,8 +202,8 @@ void archive_index_fini(struct archive_index *x)
 	*x = (struct archive_index)ARCHIVE_INDEX_INIT;
 }
 
-static const struct archive_entry_place *find_one(const struct archive_index *x,
-						  const char *name)
+static const struct archive_entry_place *
+find_entry_by_name(const struct archive_index *x, const char *name)
 {
 	for (size_t i = x->n; i-- > 0;)
 		if (strcmp(x->entries[i].name, name) == 0)
@@ -213,9 +214,10 @@ static const struct archive_entry_place *find_one(const struct archive_index *x,
 const struct archive_entry_place *
 archive_index_find(const struct archive_index *x, const char *name)
 {
-	const struct archive_entry_place *p = find_one(x, skip_dot_slash(name));
+	const struct archive_entry_place *p =
+		find_entry_by_name(x, skip_dot_slash(name));
 
 	for (int i = 0; p && p->target; i++)
-		p = i < LINKS_MAX ? find_one(x, p->target) : NULL;
+		p = i < LINKS_MAX ? find_entry_by_name(x, p->target) : NULL;
 	return p;
 }

@@ -172,8 +172,8 @@ static int add_layers(struct archive_store *a, const json_t *names,
 }
 
 /* Make the manifest that a registry would have for this image. */
-static int make_up(struct archive_store *a, const json_t *item,
-		   struct archive_image *image, struct error *err)
+static int make_image_manifest(struct archive_store *a, const json_t *item,
+			       struct archive_image *image, struct error *err)
 {
 	const char *name = json_string_value(json_object_get(item, "Config"));
 	AUTO_JSON *list = json_array();
@@ -244,14 +244,15 @@ static int load_docker(struct archive_store *a, struct error *err)
 			new_image(a, json_is_array(tags) ? json_deep_copy(tags)
 							 : json_array());
 
-		rc = image ? make_up(a, item, image, err) : error_nomem(err);
+		rc = image ? make_image_manifest(a, item, image, err)
+			   : error_nomem(err);
 	}
 	return rc;
 }
 
 /* --------------------------------------------------------------- index.json --- */
 
-static json_t *names_of(const json_t *entry)
+static json_t *names_of_index_entry(const json_t *entry)
 {
 	static const char *const keys[] = {
 		"io.containerd.image.name",
@@ -286,7 +287,8 @@ static int load_layout(struct archive_store *a, struct error *err)
 		rc = error_set(err, EINVAL, "index.json lists no manifests");
 	for (size_t i = 0; i < json_array_size(list) && rc == 0; i++) {
 		const json_t *entry = json_array_get(list, i);
-		struct archive_image *image = new_image(a, names_of(entry));
+		struct archive_image *image =
+			new_image(a, names_of_index_entry(entry));
 
 		rc = image ? oci_json_digest(entry, "digest", &image->digest,
 					     err)

@@ -241,7 +241,7 @@ void oci_hosts_end_wait(struct oci_hosts *h, unsigned int wait)
 		h->waits[wait - 1] = (struct oci_wait){ .host = "" };
 }
 
-static int64_t silence_of(const struct oci_wait *w, int64_t now_ns)
+static int64_t silence_of_wait_ns(const struct oci_wait *w, int64_t now_ns)
 {
 	int64_t heard = atomic_load(w->heard_ns);
 
@@ -249,9 +249,9 @@ static int64_t silence_of(const struct oci_wait *w, int64_t now_ns)
 }
 
 /* With the lock.  NULL: none of them is silent. */
-static const struct oci_wait *longest_silent(const struct oci_hosts *h,
-					     const char *host, int64_t now_ns,
-					     unsigned int *ret_n)
+static const struct oci_wait *
+find_longest_silent_wait(const struct oci_hosts *h, const char *host,
+			 int64_t now_ns, unsigned int *ret_n)
 {
 	const struct oci_wait *longest = NULL;
 
@@ -260,11 +260,11 @@ static const struct oci_wait *longest_silent(const struct oci_hosts *h,
 		const struct oci_wait *w = &h->waits[i];
 
 		if (strcmp(w->host, host) != 0 ||
-		    silence_of(w, now_ns) < OCI_HOSTS_SILENT_NS)
+		    silence_of_wait_ns(w, now_ns) < OCI_HOSTS_SILENT_NS)
 			continue;
 		(*ret_n)++;
-		if (!longest ||
-		    silence_of(w, now_ns) > silence_of(longest, now_ns))
+		if (!longest || silence_of_wait_ns(w, now_ns) >
+					silence_of_wait_ns(longest, now_ns))
 			longest = w;
 	}
 	return longest;
@@ -275,11 +275,12 @@ static bool is_first_silent(const struct oci_hosts *h, size_t i, int64_t now_ns)
 {
 	const struct oci_wait *w = &h->waits[i];
 
-	if (!*w->host || silence_of(w, now_ns) < OCI_HOSTS_SILENT_NS)
+	if (!*w->host || silence_of_wait_ns(w, now_ns) < OCI_HOSTS_SILENT_NS)
 		return false;
 	for (size_t j = 0; j < i; j++)
 		if (strcmp(h->waits[j].host, w->host) == 0 &&
-		    silence_of(&h->waits[j], now_ns) >= OCI_HOSTS_SILENT_NS)
+		    silence_of_wait_ns(&h->waits[j], now_ns) >=
+			    OCI_HOSTS_SILENT_NS)
 			return false;
 	return true;
 }
@@ -294,10 +295,11 @@ bool oci_hosts_get_silent(struct oci_hosts *h, size_t k, int64_t now_ns,
 
 	for (size_t i = 0; i < WAITS_MAX && !w; i++)
 		if (is_first_silent(h, i, now_ns) && k-- == 0)
-			w = longest_silent(h, h->waits[i].host, now_ns, &n);
+			w = find_longest_silent_wait(h, h->waits[i].host,
+						     now_ns, &n);
 	if (w) {
 		strcpy(host, w->host);
-		*ret_ns = silence_of(w, now_ns);
+		*ret_ns = silence_of_wait_ns(w, now_ns);
 		(void)error_set(ret_why, ETIMEDOUT,
 				"it took %u request%s and has sent no byte "
 				"since, the longest for %s",

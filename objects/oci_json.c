@@ -31,7 +31,7 @@ int oci_json_digest(const json_t *obj, const char *key, struct digest *ret,
 }
 
 /* Types that servers give to what they do not know. */
-static bool says_nothing(const char *type)
+static bool media_type_is_generic(const char *type)
 {
 	return !type || !*type || strcmp(type, "application/json") == 0 ||
 	       strcmp(type, "application/octet-stream") == 0 ||
@@ -47,7 +47,7 @@ int oci_json_media_type(const void *json, size_t len, const char *declared,
 	if (rc < 0)
 		return rc;
 	rc = oci_json_text(j, "mediaType", out, size, err);
-	if (rc == 0 && !*out && says_nothing(declared))
+	if (rc == 0 && !*out && media_type_is_generic(declared))
 		declared = json_object_get(j, "manifests")
 				   ? "application/vnd.oci.image.index.v1+json"
 				   : "application/vnd.oci.image.manifest.v1+"
@@ -57,7 +57,7 @@ int oci_json_media_type(const void *json, size_t len, const char *declared,
 		return error_wrap(err, rc, "manifest");
 	if (!*out)
 		(void)snprintf(out, size, "%s", declared);
-	else if (!says_nothing(declared) && strcmp(out, declared) != 0)
+	else if (!media_type_is_generic(declared) && strcmp(out, declared) != 0)
 		return error_set(err, EBADMSG,
 				 "manifest: it calls itself '%s', but was sent "
 				 "as '%.100s'",

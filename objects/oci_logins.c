@@ -91,8 +91,8 @@ static bool is_same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static bool is_of(const struct shown_login *s, const char *host,
-		  const char *repo)
+static bool login_is_of_repo(const struct shown_login *s, const char *host,
+			     const char *repo)
 {
 	return strcmp(s->host, host) == 0 && strcmp(s->repo, repo) == 0;
 }
@@ -176,7 +176,7 @@ static struct shown_login *find_same(struct oci_logins *l,
 	for (size_t k = 0; k < l->n; k++) {
 		struct shown_login *s = &l->list[k];
 
-		if (is_of(s, login->host, login->repo) &&
+		if (login_is_of_repo(s, login->host, login->repo) &&
 		    strcmp(s->shown_by, login->shown_by) == 0 &&
 		    is_same_text(s->who.user, login->user) &&
 		    is_same_text(s->who.password, login->password) &&
@@ -194,14 +194,15 @@ static void remove_at(struct oci_logins *l, size_t k)
 	l->list[l->n] = (struct shown_login){ .id = 0 };
 }
 
-static bool is_within(const struct shown_login *s,
-		      const struct oci_login *of_repo)
+static bool login_is_within_repo(const struct shown_login *s,
+				 const struct oci_login *of_repo)
 {
-	return !of_repo || is_of(s, of_repo->host, of_repo->repo);
+	return !of_repo || login_is_of_repo(s, of_repo->host, of_repo->repo);
 }
 
 /* Is `a` given up before `b`?  Namespaces that have as many logins are alike. */
-static bool goes_first(const struct shown_login *a, const struct shown_login *b)
+static bool login_goes_first(const struct shown_login *a,
+			     const struct shown_login *b)
 {
 	if (a->is_refused != b->is_refused)
 		return a->is_refused;
@@ -211,7 +212,8 @@ static bool goes_first(const struct shown_login *a, const struct shown_login *b)
 }
 
 /* Make room for one more: of that repository, or (NULL) of all. */
-static void give_up_one(struct oci_logins *l, const struct oci_login *of_repo)
+static void drop_one_login(struct oci_logins *l,
+			   const struct oci_login *of_repo)
 {
 	const struct shown_login *most = NULL;
 	size_t n_most = 0, victim = l->n;
@@ -219,23 +221,23 @@ static void give_up_one(struct oci_logins *l, const struct oci_login *of_repo)
 	for (size_t k = 0; k < l->n; k++) {
 		size_t n = 0;
 
-		if (!is_within(&l->list[k], of_repo))
+		if (!login_is_within_repo(&l->list[k], of_repo))
 			continue;
 		for (size_t i = 0; i < l->n; i++)
-			n += is_within(&l->list[i], of_repo) &&
+			n += login_is_within_repo(&l->list[i], of_repo) &&
 			     strcmp(l->list[i].shown_by, l->list[k].shown_by) ==
 				     0;
-		if (n < n_most ||
-		    (n == n_most && most && !goes_first(&l->list[k], most)))
+		if (n < n_most || (n == n_most && most &&
+				   !login_goes_first(&l->list[k], most)))
 			continue;
 		n_most = n;
 		most = &l->list[k];
 	}
 	for (size_t k = 0; most && k < l->n; k++)
-		if (is_within(&l->list[k], of_repo) &&
+		if (login_is_within_repo(&l->list[k], of_repo) &&
 		    strcmp(l->list[k].shown_by, most->shown_by) == 0 &&
 		    (victim == l->n ||
-		     goes_first(&l->list[k], &l->list[victim])))
+		     login_goes_first(&l->list[k], &l->list[victim])))
 			victim = k;
 	if (victim < l->n)
 		remove_at(l, victim);
@@ -247,7 +249,7 @@ static size_t count_of(const struct oci_logins *l, const char *shown_by,
 	size_t n = 0;
 
 	for (size_t k = 0; k < l->n; k++)
-		n += is_within(&l->list[k], of_repo) &&
+		n += login_is_within_repo(&l->list[k], of_repo) &&
 		     strcmp(l->list[k].shown_by, shown_by) == 0;
 	return n;
 }
@@ -268,14 +270,14 @@ static bool make_room_for_secret(struct oci_logins *l,
 		const struct shown_login *t = &l->list[k];
 		size_t n;
 
-		if (!is_within(t, of_repo))
+		if (!login_is_within_repo(t, of_repo))
 			continue;
 		n = count_of(l, t->shown_by, of_repo);
 		if (strcmp(t->shown_by, s->shown_by) == 0 ? t->round == s->round
 							  : n < own + 2)
 			continue;
 		if (n < n_most ||
-		    (n == n_most && !goes_first(t, &l->list[victim])))
+		    (n == n_most && !login_goes_first(t, &l->list[victim])))
 			continue;
 		n_most = n;
 		victim = k;
@@ -294,12 +296,12 @@ static bool add_login(struct oci_logins *l, struct shown_login *s)
 	size_t n = 0;
 
 	for (size_t k = 0; k < l->n; k++)
-		n += is_of(&l->list[k], s->host, s->repo);
+		n += login_is_of_repo(&l->list[k], s->host, s->repo);
 	if (n >= OCI_LOGINS_EACH)
 		of_repo = &one_repo;
 	if (of_repo || l->n >= OCI_LOGINS_MAX) {
 		if (!s->round)
-			give_up_one(l, of_repo);
+			drop_one_login(l, of_repo);
 		else if (!make_room_for_secret(l, s, of_repo))
 			return false;
 	}
@@ -345,8 +347,8 @@ int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 
 /* With the lock: `s`, which it takes, is of a secret.  False: it was not there, and is not to be
  * added or has no room. */
-static bool have_secret_login(struct oci_logins *l, struct shown_login *s,
-			      const struct oci_login *login, bool add)
+static bool add_or_renew_login(struct oci_logins *l, struct shown_login *s,
+			       const struct oci_login *login, bool add)
 {
 	struct shown_login *same = find_same(l, login);
 
@@ -390,7 +392,7 @@ static bool read_secret(struct oci_logins *l, const struct oci_pull_secret *p,
 		s.round = round;
 		s.since_s = p->since_s;
 		(void)pthread_mutex_lock(&l->lock);
-		is_had = have_secret_login(l, &s, &login, add);
+		is_had = add_or_renew_login(l, &s, &login, add);
 		(void)pthread_mutex_unlock(&l->lock);
 		*left_out += !is_had;
 	}
@@ -482,8 +484,8 @@ int oci_logins_find(struct oci_logins *l, const char *host, const char *repo,
 	for (size_t k = 0; k < l->n; k++) {
 		const struct shown_login *s = &l->list[k];
 
-		if (is_of(s, host, repo) && is_to_be_tried(s, now) &&
-		    (!best || !goes_first(s, best)))
+		if (login_is_of_repo(s, host, repo) && is_to_be_tried(s, now) &&
+		    (!best || !login_goes_first(s, best)))
 			best = s;
 	}
 	if (best) {
@@ -497,7 +499,8 @@ int oci_logins_find(struct oci_logins *l, const char *host, const char *repo,
 static bool is_passed(const struct shown_login *s, const char *host,
 		      const char *repo)
 {
-	return s->passed_until_ns && !s->is_refused && is_of(s, host, repo);
+	return s->passed_until_ns && !s->is_refused &&
+	       login_is_of_repo(s, host, repo);
 }
 
 size_t oci_logins_count_passed(struct oci_logins *l, const char *host,
@@ -571,7 +574,8 @@ unsigned int oci_logins_news(struct oci_logins *l, const char *host,
 		return 0;
 	(void)pthread_mutex_lock(&l->lock);
 	for (size_t k = 0; k < l->n; k++)
-		if (is_of(&l->list[k], host, repo) && l->list[k].news > n)
+		if (login_is_of_repo(&l->list[k], host, repo) &&
+		    l->list[k].news > n)
 			n = l->list[k].news;
 	(void)pthread_mutex_unlock(&l->lock);
 	return n;
@@ -581,7 +585,7 @@ static bool is_wanted(const struct shown_login *s,
 		      const struct oci_logins_wanted *wanted, size_t n)
 {
 	for (size_t k = 0; k < n; k++)
-		if (is_of(s, wanted[k].host, wanted[k].repo))
+		if (login_is_of_repo(s, wanted[k].host, wanted[k].repo))
 			return true;
 	return false;
 }

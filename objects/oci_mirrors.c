@@ -115,7 +115,7 @@ static int take_capabilities(struct oci_mirror *m, const json_t *list,
 }
 
 /* `name` as seen from `dir`; NULL: no memory. */
-static char *file_of(const char *dir, const char *name)
+static char *join_unless_absolute(const char *dir, const char *name)
 {
 	return *name == '/' ? strdup(name) : fs_join(dir, name);
 }
@@ -127,7 +127,7 @@ static int add_ca(struct oci_mirror *m, const char *dir, const json_t *name,
 
 	if (!json_is_string(name))
 		return error_set(err, EINVAL, "'ca' is no name of a file");
-	path = file_of(dir, json_string_value(name));
+	path = join_unless_absolute(dir, json_string_value(name));
 	if (!path)
 		return error_nomem(err);
 	return fs_read_file(path, CA_BYTES_MAX, &m->ca, err);
@@ -166,8 +166,8 @@ static int take_client(struct oci_mirror *m, const char *dir,
 	if (!json_is_string(cert) || !json_is_string(key))
 		return error_set(err, EINVAL,
 				 "'client' is no file, and no pair of files");
-	m->cert_file = file_of(dir, json_string_value(cert));
-	m->key_file = file_of(dir, json_string_value(key));
+	m->cert_file = join_unless_absolute(dir, json_string_value(cert));
+	m->key_file = join_unless_absolute(dir, json_string_value(key));
 	return m->cert_file && m->key_file ? 0 : error_nomem(err);
 }
 
@@ -292,7 +292,7 @@ static int add_mirror(struct oci_mirrors *all, const char *server,
 }
 
 /* This node's own mirror, which asks the registry by us. */
-static bool is_own(const json_t *table)
+static bool mirror_is_own(const json_t *table)
 {
 	const json_t *headers = json_object_get(table, "header");
 
@@ -313,7 +313,7 @@ int oci_mirrors_parse(const char *text, size_t len, const char *dir,
 		return rc;
 	json_object_foreach(json_object_get(top, "host"), name, table)
 	{
-		rc = is_own(table)
+		rc = mirror_is_own(table)
 			     ? 0
 			     : add_mirror(ret, name, table, false, dir, err);
 		if (rc < 0)

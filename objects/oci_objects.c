@@ -24,8 +24,8 @@ struct objects_store {
 };
 
 /* "FOLDER/<hex>" */
-static int name_in(const char *folder, const struct digest *d, struct buf *ret,
-		   struct error *err)
+static int format_name_in_folder(const char *folder, const struct digest *d,
+				 struct buf *ret, struct error *err)
 {
 	char text[DIGEST_STR_MAX];
 
@@ -39,7 +39,7 @@ static int name_in(const char *folder, const struct digest *d, struct buf *ret,
 static int name_of(const struct objects_store *s, const struct digest *d,
 		   struct buf *ret, struct error *err)
 {
-	return name_in(s->folder, d, ret, err);
+	return format_name_in_folder(s->folder, d, ret, err);
 }
 
 /* ------------------------------------------------------------------- reading --- */
@@ -98,7 +98,8 @@ static int open_object(const struct objects_store *s, const struct digest *d,
 {
 	AUTO_BUF shared = BUF_INIT;
 	bool is_shared;
-	int rc = s->shared ? name_in(s->shared, d, &shared, err) : 0;
+	int rc = s->shared ? format_name_in_folder(s->shared, d, &shared, err)
+			   : 0;
 
 	if (rc < 0)
 		return rc;
@@ -143,13 +144,13 @@ static int objects_open_blob(struct oci_store *base, const struct digest *d,
 	return 0;
 }
 
-static int find_in(const struct objects_store *s, const char *folder,
-		   const struct digest *d, bool *ret, uint64_t *ret_size,
-		   struct error *err)
+static int find_blob_in_folder(const struct objects_store *s,
+			       const char *folder, const struct digest *d,
+			       bool *ret, uint64_t *ret_size, struct error *err)
 {
 	AUTO_BUF name = BUF_INIT;
 	struct object_stat st;
-	int rc = name_in(folder, d, &name, err);
+	int rc = format_name_in_folder(folder, d, &name, err);
 
 	if (rc == 0)
 		rc = object_stat(s->objects, name.data, &st, err);
@@ -166,10 +167,10 @@ static int objects_find_blob(struct oci_store *base, const struct digest *d,
 {
 	struct objects_store *s =
 		container_of(base, struct objects_store, base);
-	int rc = find_in(s, s->folder, d, ret, ret_size, err);
+	int rc = find_blob_in_folder(s, s->folder, d, ret, ret_size, err);
 
 	if (s->shared && (rc == -EACCES || (rc == 0 && !*ret)))
-		rc = find_in(s, s->shared, d, ret, ret_size, err);
+		rc = find_blob_in_folder(s, s->shared, d, ret, ret_size, err);
 	return rc;
 }
 
@@ -208,7 +209,7 @@ static int objects_get_blob(struct oci_store *base, const struct digest *d,
 		rc = object_get(s->objects, name.data, size, ret, &st, err);
 	if (s->shared && (rc == -ENOENT || rc == -EACCES)) {
 		buf_reset(&name);
-		rc = name_in(s->shared, d, &name, err);
+		rc = format_name_in_folder(s->shared, d, &name, err);
 		if (rc == 0)
 			rc = object_get(s->objects, name.data, size, ret, &st,
 					err);
@@ -236,7 +237,8 @@ static int objects_put_blob(struct oci_store *base, const struct digest *d,
 	int rc = name_of(s, d, &name, err);
 
 	if (rc == 0)
-		rc = find_in(s, s->folder, d, &is_there, &have, err);
+		rc = find_blob_in_folder(s, s->folder, d, &is_there, &have,
+					 err);
 	if (rc < 0 || (is_there && have == size))
 		return rc;
 	rc = object_put_open(s->objects, name.data, &opts, &put, err);

@@ -159,7 +159,8 @@ static void keep_answer(struct oci_providers *p, const char *name,
 
 /* ------------------------------------------------------------------- plugins --- */
 
-static bool is_for(const json_t *provider, const char *host, const char *repo)
+static bool provider_matches_image(const json_t *provider, const char *host,
+				   const char *repo)
 {
 	const json_t *list = json_object_get(provider, "matchImages");
 	bool fits = false;
@@ -328,7 +329,7 @@ int oci_providers_ask(struct oci_providers *p, const char *host,
 	     k++) {
 		const json_t *provider = json_array_get(list, k);
 
-		if (is_for(provider, host, repo))
+		if (provider_matches_image(provider, host, repo))
 			found = ask_provider(p, provider, host, repo, anew,
 					     pace, ret, ret_kept, err);
 	}

@@ -95,7 +95,7 @@ static int send_once(struct registry *r, const struct registry_request *req,
 	return send_watched(r, &http, req->what, resp, err);
 }
 
-static bool is_good(const struct registry_request *req, long status)
+static bool status_is_accepted(const struct registry_request *req, long status)
 {
 	if (req->accept)
 		return req->accept(status);
@@ -273,7 +273,7 @@ static int attempt_at(struct registry *r, struct registry_request *req,
 		if (own)
 			note_host(r, req, rc, resp, err);
 		if (rc < 0 || !registry_is_refusal(resp) ||
-		    (resp->status == 401 && is_good(req, 401) &&
+		    (resp->status == 401 && status_is_accepted(req, 401) &&
 		     !asks_for_login(resp))) {
 			if (rc == 0 && login_line && resp->status / 100 == 2)
 				registry_login_worked(r, used);
@@ -285,10 +285,11 @@ static int attempt_at(struct registry *r, struct registry_request *req,
 				       : refused_elsewhere(resp->url ? resp->url
 								     : url.data,
 							   err);
-		is_verdict = is_read(req) && !is_good(req, resp->status);
+		is_verdict =
+			is_read(req) && !status_is_accepted(req, resp->status);
 		if (!registry_may_log_in(r, resp, used, n_logins, is_verdict)) {
 			/* Some answer 403 to what they do not have. */
-			if (!is_good(req, resp->status))
+			if (!status_is_accepted(req, resp->status))
 				registry_login_refused(r, resp);
 			return rc;
 		}
@@ -371,7 +372,7 @@ static int retry_request(struct registry *r, struct registry_request *req,
 		req->http.pace = r->cfg.pace;
 	for (unsigned int n = 1;; n++) {
 		rc = try_request(r, req, resp, err);
-		if (rc == 0 && is_good(req, resp->status))
+		if (rc == 0 && status_is_accepted(req, resp->status))
 			return 0;
 		if (n >= max || req->is_final ||
 		    !registry_can_retry(rc, resp->status) ||

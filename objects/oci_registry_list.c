@@ -134,8 +134,8 @@ static bool referrers_status(long status)
 }
 
 /* The API; -ENOENT when the registry has none. */
-static int from_api(struct registry *r, const char *digest, struct referrers *f,
-		    struct error *err)
+static int get_referrers_by_api(struct registry *r, const char *digest,
+				struct referrers *f, struct error *err)
 {
 	AUTO_FINI(http_response) resp = HTTP_RESPONSE_INIT;
 	AUTO_FREE char *query = NULL;
@@ -231,8 +231,8 @@ int registry_get_list(struct registry *r, const struct digest *d,
 	return rc;
 }
 
-static int from_tag(struct registry *r, const struct digest *d,
-		    struct referrers *f, struct error *err)
+static int get_referrers_by_tag(struct registry *r, const struct digest *d,
+				struct referrers *f, struct error *err)
 {
 	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	char tag[REFERRERS_TAG_MAX];
@@ -267,11 +267,13 @@ static int race_main(void *arg, unsigned int way, struct error *err)
 
 	(void)err;
 	digest_format(race->subject, name);
-	race->rc[way] = way == BY_API
-				? from_api(race->r, name, &race->found[way],
-					   &race->err[way])
-				: from_tag(race->r, race->subject,
-					   &race->found[way], &race->err[way]);
+	race->rc[way] =
+		way == BY_API
+			? get_referrers_by_api(race->r, name, &race->found[way],
+					       &race->err[way])
+			: get_referrers_by_tag(race->r, race->subject,
+					       &race->found[way],
+					       &race->err[way]);
 	return 0;
 }
 
@@ -307,7 +309,7 @@ static void run_race(struct referrers_race *race, struct registry *known)
 			     clock_now_ns() + NO_API_NS);
 }
 
-static int which_way(const struct referrers_race *race)
+static int choose_referrers_way(const struct referrers_race *race)
 {
 	if (race->rc[BY_API] == -ENOENT)
 		return BY_TAG;
@@ -376,7 +378,7 @@ int registry_list_noted(struct oci_store *s,
 	int rc, way;
 
 	run_race(&race, r->whole ? r->whole : r);
-	way = which_way(&race);
+	way = choose_referrers_way(&race);
 	referrers_fini(&race.found[!way]);
 	f = &race.found[way];
 	rc = race.rc[way];

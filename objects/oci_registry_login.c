@@ -27,7 +27,7 @@ static unsigned int count_news(struct registry *r)
 }
 
 /* With the lock: is there a login that was refused, and a place with others? */
-static bool has_other(const struct registry *r)
+static bool may_have_other_login(const struct registry *r)
 {
 	return r->cfg.logins && r->login.authorization;
 }
@@ -113,7 +113,8 @@ bool registry_may_log_in(struct registry *part,
 		ret = false;
 	else if (!l->has_worked || n_logins > 0)
 		ret = n_logins < most_logins(r) &&
-		      (resp->status == 401 || (is_verdict && has_other(r)));
+		      (resp->status == 401 ||
+		       (is_verdict && may_have_other_login(r)));
 	else
 		ret = l->works || seen != l->n_seen ||
 		      clock_now_ns() >= l->retry_at_ns;
@@ -321,9 +322,9 @@ static bool may_be_of_login(uint64_t shown, int rc)
 
 /* Note how a pod's login fared.  May the next place be tried?  A token service that is down is
  * so for all of them; after a silence no more logins are tried before none. */
-static bool note_fate(struct registry *r, struct registry_request *req,
-		      uint64_t shown, enum login_place tried,
-		      enum login_place *place, int rc)
+static bool note_login_result(struct registry *r, struct registry_request *req,
+			      uint64_t shown, enum login_place tried,
+			      enum login_place *place, int rc)
 {
 	if (rc == -EACCES) {
 		note_refused(r, shown);
@@ -344,9 +345,11 @@ static bool note_fate(struct registry *r, struct registry_request *req,
 
 /* A line by the next place that has a login which the token service, where there is one,
  * accepts.  Without logins from elsewhere only the file's is asked for. */
-static int next_line(struct registry *r, struct registry_request *req,
-		     const struct challenge *c, enum login_place *place,
-		     uint64_t *ret_shown, char **ret, struct error *err)
+static int make_next_authorization(struct registry *r,
+				   struct registry_request *req,
+				   const struct challenge *c,
+				   enum login_place *place, uint64_t *ret_shown,
+				   char **ret, struct error *err)
 {
 	static const struct challenge_wait no_wait = { .pace = NULL };
 	struct error first = ERROR_INIT;
@@ -370,7 +373,7 @@ static int next_line(struct registry *r, struct registry_request *req,
 		credentials_fini(&who);
 		if (!r->cfg.logins || rc == 0 || rc == -ECANCELED ||
 		    (has == 0 &&
-		     !note_fate(r, req, *ret_shown, tried, place, rc)))
+		     !note_login_result(r, req, *ret_shown, tried, place, rc)))
 			break;
 		/* The first that is no mere lack says most. */
 		if (rc != -ENOENT && !first.code)
@@ -412,7 +415,8 @@ int registry_log_in(struct registry *part, struct registry_request *req,
 	note_refused(r, shown);
 	rc = challenge_parse(header, &c, err);
 	if (rc == 0)
-		rc = next_line(r, req, &c, &place, &shown, &answer, err);
+		rc = make_next_authorization(r, req, &c, &place, &shown,
+					     &answer, err);
 	challenge_fini(&c);
 	(void)pthread_mutex_lock(&r->lock);
 	if (r->cfg.logins)

@@ -401,7 +401,7 @@ static uint64_t hung_min(const struct oci_config *cfg)
 }
 
 /* The deadline came while the registry was waited for; `err` keeps the reason. */
-static int waited_in_vain(struct error *err)
+static int set_waited_in_vain_error(struct error *err)
 {
 	const struct error why = *err;
 
@@ -431,7 +431,7 @@ static int wait_for_registry(const struct blob_source *b, unsigned int n,
 	late = registry_wait(b->registry, n, req, resp);
 	if (late == 0)
 		return 0;
-	return late == -ETIMEDOUT ? waited_in_vain(err) : rc;
+	return late == -ETIMEDOUT ? set_waited_in_vain_error(err) : rc;
 }
 
 static int read_range(struct blob_source *b, struct oci_range *g,

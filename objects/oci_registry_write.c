@@ -212,8 +212,8 @@ static int send_rest(struct blob_upload *u, bool *chunks, struct error *err)
 	return finish_upload(u, err);
 }
 
-static int is_there(const struct blob_upload *u, const struct digest *d,
-		    bool *ret, struct error *err)
+static int find_same_blob(const struct blob_upload *u, const struct digest *d,
+			  bool *ret, struct error *err)
 {
 	uint64_t size = 0;
 	int rc = registry_find_blob(&u->r->base, d, ret, &size, err);
@@ -248,7 +248,7 @@ static int send_all(struct blob_upload *u, const struct digest *d,
 		      status == 404 || status == 416) ||
 		    registry_back_off(n, &u->resp, 0, NULL) < 0)
 			return rc;
-		rc = is_there(u, d, &there, err);
+		rc = find_same_blob(u, d, &there, err);
 		if (rc < 0 || there)
 			return rc;
 		if (ask_state(u, err) < 0)
@@ -275,7 +275,7 @@ int registry_put_blob(struct oci_store *s, const struct digest *d,
 
 	digest_format(d, name);
 	(void)snprintf(what, sizeof(what), "upload of blob %s", name);
-	rc = is_there(&u, d, &have, err);
+	rc = find_same_blob(&u, d, &have, err);
 	if (rc == 0 && !have)
 		rc = send_all(&u, d, err);
 	free(u.location);
@@ -574,8 +574,8 @@ static int enter_referrer(struct registry *r, const struct oci_image *image,
 
 /* A tag that is immutable, or was pushed by an attempt whose answer was lost, may have the
  * very manifest already. */
-static bool has_same(struct registry *r, const char *tag,
-		     const struct digest *d)
+static bool tag_has_same_manifest(struct registry *r, const char *tag,
+				  const struct digest *d)
 {
 	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 
@@ -601,7 +601,7 @@ int registry_put_manifest(struct oci_store *s, const char *ref,
 	rc = put_document(r, ref ? ref : digest, media_type, body, len, &resp,
 			  err);
 	if (rc < 0 && ref && is_tag_refused(resp.status) &&
-	    has_same(r, ref, &d))
+	    tag_has_same_manifest(r, ref, &d))
 		rc = 0;
 	if (rc < 0 || oci_media_type_is_index(media_type))
 		goto out;
@@ -636,8 +636,8 @@ static int drop_referrer(struct registry *r, const struct digest *subject,
 }
 
 /* Take the manifest off the list of its subject, where a tag holds that. */
-static int leave_referrers(struct registry *r, const char *digest,
-			   struct error *err)
+static int leave_referrers_list(struct registry *r, const char *digest,
+				struct error *err)
 {
 	AUTO_FINI(oci_manifest) m = { .body = BUF_INIT };
 	struct oci_image image = { .n_layers = 0 };
@@ -668,7 +668,7 @@ int registry_remove_manifest(struct oci_store *s, const struct digest *d,
 		return error_nomem(err);
 	req.http.url = path.data;
 	req.what = what.data;
-	rc = leave_referrers(r, digest, err);
+	rc = leave_referrers_list(r, digest, err);
 	if (rc == 0)
 		rc = registry_do(r, &req, &resp, err);
 	return rc;

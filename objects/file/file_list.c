@@ -108,7 +108,8 @@ struct file_sweep {
 	size_t n;
 };
 
-static int sweep_one(void *arg, const struct object_entry *e, struct error *err)
+static int sweep_file_if_old(void *arg, const struct object_entry *e,
+			     struct error *err)
 {
 	struct file_sweep *s = arg;
 
@@ -127,7 +128,8 @@ int file_store_sweep(struct object_store *s, const char *folder,
 {
 	struct file_sweep sweep = { .f = file_store_of(s),
 				    .before_ms = before_ms };
-	int rc = file_store_list(s, STORE_TMP, false, sweep_one, &sweep, err);
+	int rc = file_store_list(s, STORE_TMP, false, sweep_file_if_old, &sweep,
+				 err);
 
 	*ret_n = sweep.n;
 	return rc;

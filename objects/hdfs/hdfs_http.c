@@ -240,7 +240,7 @@ static int judge_answer(const char *server, const struct http_response *resp,
 			: "");
 }
 
-static bool may_pass(int rc)
+static bool request_error_may_pass(int rc)
 {
 	return rc == -ETIMEDOUT || rc == -EIO || rc == -ECONNREFUSED;
 }
@@ -284,7 +284,7 @@ static int send_to(struct hdfs_store *s, const char *url,
 
 	store_count_answer(&s->base, r->sink, r->body_len > 0, resp->took_ns,
 			   resp->wait_ns);
-	v->can_retry = may_pass(rc);
+	v->can_retry = request_error_may_pass(rc);
 	return rc < 0 ? error_wrap(err, rc, "%s", server ? server : "") : 0;
 }
 
@@ -299,7 +299,7 @@ int hdfs_try_url(struct hdfs_store *s, const char *url,
 	if (rc == 0 && resp->status / 100 != 2)
 		rc = judge_answer(server ? server : "", resp, v, &next, err);
 	/* The next attempt asks for another data node. */
-	if (rc < 0 && may_pass(rc))
+	if (rc < 0 && request_error_may_pass(rc))
 		v->can_retry = true;
 	return rc;
 }
@@ -313,7 +313,7 @@ bool hdfs_refuses_block(const struct error *err)
  * answer the same. */
 bool hdfs_node_is_broken(int rc, const struct error *err)
 {
-	return rc < 0 && may_pass(rc) && !hdfs_refuses_block(err);
+	return rc < 0 && request_error_may_pass(rc) && !hdfs_refuses_block(err);
 }
 
 /* Send to the data node with the fewest requests of this process. */
@@ -408,7 +408,8 @@ int hdfs_try(struct hdfs_store *s, struct hdfs_request *r,
 	if (rc == 0)
 		rc = try_node(s, r, node, token, resp, v, &next, err);
 	else
-		v->can_retry = next = may_pass(rc) || rc == -EBUSY;
+		v->can_retry = next =
+			request_error_may_pass(rc) || rc == -EBUSY;
 	if (rc == -EACCES && v->can_retry)
 		drop_token(s, token);
 	if (rc < 0 && next && s->n_nodes > 1) {

@@ -20,7 +20,7 @@ static bool get_number(const json_t *j, const char *key, uint64_t *ret)
 	return true;
 }
 
-static int status_of(const json_t *j, struct hdfs_status *ret)
+static int parse_file_status(const json_t *j, struct hdfs_status *ret)
 {
 	const char *type = json_string_value(json_object_get(j, "type"));
 	uint64_t modified;
@@ -43,7 +43,7 @@ static int status_of(const json_t *j, struct hdfs_status *ret)
 int hdfs_status_parse(const char *data, size_t len, struct hdfs_status *ret)
 {
 	AUTO_JSON *j = json_loadb(data, len, 0, NULL);
-	int rc = status_of(json_object_get(j, "FileStatus"), ret);
+	int rc = parse_file_status(json_object_get(j, "FileStatus"), ret);
 
 	ret->suffix = "";
 	return rc;
@@ -60,7 +60,7 @@ static int each_status(const json_t *list, hdfs_status_fn *fn, void *arg)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		struct hdfs_status s;
-		int rc = status_of(json_array_get(list, i), &s);
+		int rc = parse_file_status(json_array_get(list, i), &s);
 
 		if (rc == 0 && !is_suffix(s.suffix))
 			rc = -EBADMSG;
@@ -72,7 +72,7 @@ static int each_status(const json_t *list, hdfs_status_fn *fn, void *arg)
 	return 0;
 }
 
-static char *last_of(const json_t *list)
+static char *name_of_last_entry(const json_t *list)
 {
 	const json_t *last = json_array_get(list, json_array_size(list) - 1);
 	const char *suffix =
@@ -99,7 +99,7 @@ int hdfs_listing_parse(const char *data, size_t len, hdfs_status_fn *fn,
 		rc = each_status(list, fn, arg);
 		if (rc == 0 && left) {
 			/* Without a last name the same page would come again. */
-			*ret_last = last_of(list);
+			*ret_last = name_of_last_entry(list);
 			rc = *ret_last ? 0 : -EBADMSG;
 		}
 	}

@@ -219,7 +219,7 @@ static bool is_put_of_process(const char *name, const char *life)
 	return !life || (strncmp(name, life, len) == 0 && name[len] == '-');
 }
 
-static int keep_put(void *arg, const struct hdfs_status *st)
+static int note_old_put(void *arg, const struct hdfs_status *st)
 {
 	struct put_names *p = arg;
 
@@ -237,7 +237,7 @@ static int remove_puts(struct hdfs_store *s, const char *life,
 	struct put_names p = { .life = life,
 			       .before_ms = before_ms,
 			       .names = BUF_INIT };
-	int rc = hdfs_list_folder(s, STORE_TMP, keep_put, &p, err);
+	int rc = hdfs_list_folder(s, STORE_TMP, note_old_put, &p, err);
 
 	if (p.failed)
 		rc = error_nomem(err);

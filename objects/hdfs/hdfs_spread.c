@@ -93,8 +93,10 @@ static unsigned int least_active(const struct hdfs_spread *s,
 
 /* The data node at this place in the row, unless it is slower than others; NULL: none can take
  * the file. */
-static struct hdfs_spread_node *at_place(struct hdfs_spread *s, uint64_t place,
-					 unsigned int most, int64_t now_ns)
+static struct hdfs_spread_node *find_node_at_place(struct hdfs_spread *s,
+						   uint64_t place,
+						   unsigned int most,
+						   int64_t now_ns)
 {
 	size_t n = 0;
 
@@ -123,7 +125,7 @@ static struct hdfs_spread_node *pick_node(struct hdfs_spread *s,
 	/* Use a new node at once: places are only right when all nodes are known. */
 	if (!named->turn)
 		return named;
-	best = at_place(s, place, least + HDFS_SPREAD_SLACK, now_ns);
+	best = find_node_at_place(s, place, least + HDFS_SPREAD_SLACK, now_ns);
 	if (best)
 		return best;
 	if (!named->n_active)

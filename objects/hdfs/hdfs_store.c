@@ -237,7 +237,7 @@ static int set_nodes(struct hdfs_store *s, const struct store_url *url,
 }
 
 /* The user of this process, as Hadoop's own clients name it. */
-static int own_user(struct hdfs_store *s, struct error *err)
+static int set_own_user(struct hdfs_store *s, struct error *err)
 {
 	const struct passwd *pw;
 
@@ -275,13 +275,13 @@ static int set_user(struct hdfs_store *s, struct store_url *url,
 			"says who the user is; 'doas' acts for "
 			"another");
 	if (rc == 0 && !s->user && !s->by_kerberos && !s->token_file)
-		rc = own_user(s, err);
+		rc = set_own_user(s, err);
 	return rc;
 }
 
-static int set_up(struct hdfs_store *s, struct store_url *url,
-		  const struct object_store_config *cfg, unsigned int parallel,
-		  struct error *err)
+static int set_up_hdfs_store(struct hdfs_store *s, struct store_url *url,
+			     const struct object_store_config *cfg,
+			     unsigned int parallel, struct error *err)
 {
 	struct http_config http = {
 		.cures = &cures,
@@ -332,7 +332,7 @@ static int hdfs_open(struct store_url *url,
 		parallel = OBJECT_PARALLEL_MAX;
 	rc = store_init(&s->base, &hdfs_ops, url, cfg, parallel + HEDGES, err);
 	if (rc == 0)
-		rc = set_up(s, url, cfg, parallel, err);
+		rc = set_up_hdfs_store(s, url, cfg, parallel, err);
 	if (rc < 0) {
 		hdfs_free(&s->base);
 		return rc;

@@ -129,7 +129,8 @@ struct repo_sweep {
 	size_t n;
 };
 
-static int sweep_one(void *arg, const struct object_entry *e, struct error *err)
+static int sweep_version_if_old(void *arg, const struct object_entry *e,
+				struct error *err)
 {
 	struct repo_sweep *w = arg;
 	int rc;
@@ -146,7 +147,8 @@ static int repo_sweep(struct object_store *s, const char *folder,
 		      int64_t before_ms, size_t *ret_n, struct error *err)
 {
 	struct repo_sweep w = { .store = s, .before_ms = before_ms };
-	int rc = repo_store_list(s, STORE_TMP, true, sweep_one, &w, err);
+	int rc = repo_store_list(s, STORE_TMP, true, sweep_version_if_old, &w,
+				 err);
 
 	(void)folder;
 	*ret_n = w.n;
@@ -169,7 +171,8 @@ static int repo_authorization(struct object_store *base, const char *name,
 
 /* ------------------------------------------------------------------- probe --- */
 
-static int saw_it(void *arg, const struct object_entry *e, struct error *err)
+static int note_seen_object(void *arg, const struct object_entry *e,
+			    struct error *err)
 {
 	(void)err;
 	if (!e->is_folder)
@@ -184,7 +187,7 @@ static int try_list(struct object_store *base, const char *name,
 	AUTO_FREE char *folder =
 		strndup(name, (size_t)(strrchr(name, '/') - name));
 	bool is_there = false;
-	int rc = folder ? repo_store_list(base, folder, false, saw_it,
+	int rc = folder ? repo_store_list(base, folder, false, note_seen_object,
 					  &is_there, err)
 			: error_nomem(err);
 

@@ -204,7 +204,7 @@ static int judge_answer(struct s3_store *s, const struct http_response *resp,
 }
 
 /* Is a failure without an answer one that may pass? */
-static bool may_pass(int rc)
+static bool s3_error_may_pass(int rc)
 {
 	return rc == -ETIMEDOUT || rc == -EIO || rc == -ECONNREFUSED;
 }
@@ -413,7 +413,7 @@ int s3_try(struct s3_store *s, struct s3_request *r, struct http_response *resp,
 		store_count_answer(&s->base, sink, r->body_len > 0,
 				   resp->took_ns, resp->wait_ns);
 		if (rc < 0) {
-			v->can_retry = may_pass(rc);
+			v->can_retry = s3_error_may_pass(rc);
 			rc = error_wrap(err, rc, "%s", s->origin);
 		} else if (resp->status / 100 != 2 || is_error_body(resp)) {
 			rc = judge_answer(s, resp, v, err);

@@ -300,7 +300,7 @@ bool s3_is_left(const char *prefix, const char *folder,
 	return !e->is_folder && store_is_below(name, STORE_TMP);
 }
 
-static int sweep_one(void *arg, const struct s3_entry *e)
+static int sweep_entry_if_old(void *arg, const struct s3_entry *e)
 {
 	struct s3_sweep *w = arg;
 	int rc;
@@ -350,7 +350,8 @@ static int sweep_pages(struct s3_sweep *w, s3_query_fn *make)
 			rc = error_nomem(w->err);
 			break;
 		}
-		rc = ask_page(w->s, query.data, sweep_one, w, &next, w->err);
+		rc = ask_page(w->s, query.data, sweep_entry_if_old, w, &next,
+			      w->err);
 		s3_next_fini(&from);
 		if (rc == 0)
 			from = next;

@@ -71,7 +71,8 @@ void s3_login_free(struct s3_login *l)
 	free(l);
 }
 
-static int from_env(struct s3_credentials *ret, struct error *err)
+static int get_credentials_from_env(struct s3_credentials *ret,
+				    struct error *err)
 {
 	const char *id = store_variable("AWS_ACCESS_KEY_ID");
 	const char *secret = store_variable("AWS_SECRET_ACCESS_KEY");
@@ -91,8 +92,9 @@ static int from_env(struct s3_credentials *ret, struct error *err)
 	return ret->key_id && ret->secret ? 0 : error_nomem(err);
 }
 
-static int from_file(const struct s3_login *l, struct s3_credentials *ret,
-		     struct error *err)
+static int get_credentials_from_file(const struct s3_login *l,
+				     struct s3_credentials *ret,
+				     struct error *err)
 {
 	const char *named = store_variable("AWS_SHARED_CREDENTIALS_FILE");
 	const char *home = store_variable("HOME");
@@ -165,8 +167,10 @@ static int identity_url(const struct s3_login *l, const char *role,
 	return rc < 0 ? error_nomem(err) : 0;
 }
 
-static int from_identity(const struct s3_login *l, int64_t deadline_ns,
-			 struct s3_credentials *ret, struct error *err)
+static int get_credentials_from_identity(const struct s3_login *l,
+					 int64_t deadline_ns,
+					 struct s3_credentials *ret,
+					 struct error *err)
 {
 	const char *file = store_variable("AWS_WEB_IDENTITY_TOKEN_FILE");
 	const char *role = store_variable("AWS_ROLE_ARN");
@@ -234,8 +238,10 @@ static int take_json(const struct buf *text, struct s3_credentials *ret,
 }
 
 /* Get credentials from the container service of ECS or EKS. */
-static int from_container(const struct s3_login *l, int64_t deadline_ns,
-			  struct s3_credentials *ret, struct error *err)
+static int get_credentials_from_container(const struct s3_login *l,
+					  int64_t deadline_ns,
+					  struct s3_credentials *ret,
+					  struct error *err)
 {
 	const char *full = store_variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
 	const char *relative =
@@ -265,8 +271,10 @@ static int from_container(const struct s3_login *l, int64_t deadline_ns,
 	return error_wrap(err, rc, "the container's agent");
 }
 
-static int from_instance(const struct s3_login *l, int64_t deadline_ns,
-			 struct s3_credentials *ret, struct error *err)
+static int get_credentials_from_instance(const struct s3_login *l,
+					 int64_t deadline_ns,
+					 struct s3_credentials *ret,
+					 struct error *err)
 {
 	static const char roles[] = "latest/meta-data/iam/"
 				    "security-credentials/";
@@ -312,17 +320,20 @@ static int find_credentials(struct s3_login *l, int64_t deadline_ns,
 			    struct s3_credentials *ret, struct error *err)
 {
 	int64_t soon = clock_now_ns() + METADATA_MS * 1000000LL;
-	int rc = from_env(ret, err);
+	int rc = get_credentials_from_env(ret, err);
 
 	if (rc == -ENOENT)
-		rc = from_identity(l, deadline_ns, ret, err);
+		rc = get_credentials_from_identity(l, deadline_ns, ret, err);
 	if (rc == -ENOENT)
-		rc = from_file(l, ret, err);
+		rc = get_credentials_from_file(l, ret, err);
 	if (rc == -ENOENT)
-		rc = from_container(l, deadline_ns, ret, err);
+		rc = get_credentials_from_container(l, deadline_ns, ret, err);
 	if (rc == -ENOENT)
-		rc = from_instance(l, soon < deadline_ns ? soon : deadline_ns,
-				   ret, err);
+		rc = get_credentials_from_instance(l,
+						   soon < deadline_ns
+							   ? soon
+							   : deadline_ns,
+						   ret, err);
 	if (rc == -ENOENT)
 		rc = error_set(err, EACCES,
 			       "no credentials: not in AWS_ACCESS_KEY_ID, "
@@ -334,7 +345,7 @@ static int find_credentials(struct s3_login *l, int64_t deadline_ns,
 
 /* -------------------------------------------------------------------- cache --- */
 
-static bool is_good(const struct s3_login *l, int64_t early_ms)
+static bool credentials_are_current(const struct s3_login *l, int64_t early_ms)
 {
 	return l->now.key_id && !l->is_stale &&
 	       (!l->now.until_ms ||
@@ -368,7 +379,7 @@ int s3_login_get(struct s3_login *l, int64_t deadline_ns,
 	if (pthread_mutex_timedlock(&l->lock, &until) != 0)
 		return error_set(err, ETIMEDOUT,
 				 "waited in vain for credentials");
-	if (!is_good(l, EARLY_MS)) {
+	if (!credentials_are_current(l, EARLY_MS)) {
 		struct s3_credentials next = { .key_id = NULL };
 
 		rc = find_credentials(l, deadline_ns, &next, err);
@@ -379,7 +390,7 @@ int s3_login_get(struct s3_login *l, int64_t deadline_ns,
 		} else {
 			s3_credentials_fini(&next);
 			/* The old credentials are still valid for a while. */
-			rc = is_good(l, 0) ? 0 : rc;
+			rc = credentials_are_current(l, 0) ? 0 : rc;
 		}
 	}
 	if (rc == 0)
@@ -414,7 +425,8 @@ bool s3_login_renew(struct s3_login *l, const struct s3_credentials *refused)
 	/* Credentials with an expiry are renewed in time, and variables do not change. */
 	if (!is_other && !l->now.until_ms &&
 	    !store_variable("AWS_ACCESS_KEY_ID") &&
-	    from_file(l, &next, NULL) == 0 && !is_same(&next, refused)) {
+	    get_credentials_from_file(l, &next, NULL) == 0 &&
+	    !is_same(&next, refused)) {
 		s3_credentials_fini(&l->now);
 		l->now = next;
 		next = (struct s3_credentials){ .key_id = NULL };

@@ -90,8 +90,9 @@ static int upload_query(struct s3_put *p, struct buf *ret, struct error *err)
 }
 
 /* Begin the upload with the first part, while the others wait. */
-static int have_upload(struct s3_store *s, struct s3_put *p, unsigned int n,
-		       struct buf *query, struct error *err)
+static int ensure_upload_and_part(struct s3_store *s, struct s3_put *p,
+				  unsigned int n, struct buf *query,
+				  struct error *err)
 {
 	struct s3_part *more;
 	int rc = 0;
@@ -130,7 +131,7 @@ static int send_part(const struct part *part, struct error *err)
 				.body = part->data,
 				.body_len = part->len };
 	char crc[CRC_TEXT];
-	int rc = have_upload(s, p, part->n, &query, err);
+	int rc = ensure_upload_and_part(s, p, part->n, &query, err);
 
 	if (rc == 0 && crc_text(part->data, part->len, crc) < 0)
 		rc = error_nomem(err);

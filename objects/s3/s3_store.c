@@ -183,7 +183,8 @@ static const struct object_store_ops s3_ops = {
 
 /* -------------------------------------------------------------------- open --- */
 
-static const char *first_set(const char *a, const char *b, const char *c)
+static const char *first_text_that_is_set(const char *a, const char *b,
+					  const char *c)
 {
 	return a ? a : b ? b : c;
 }
@@ -225,14 +226,16 @@ static int set_host(struct s3_store *s, const char *endpoint, bool in_host,
 static int set_place(struct s3_store *s, struct store_url *url,
 		     struct error *err)
 {
-	const char *region =
-		first_set(store_url_take(url, "region"),
-			  first_set(store_variable("AWS_REGION"),
-				    store_variable("AWS_DEFAULT_REGION"), NULL),
-			  "us-east-1");
-	const char *endpoint = first_set(store_url_take(url, "endpoint"),
-					 store_variable("AWS_ENDPOINT_URL_S3"),
-					 store_variable("AWS_ENDPOINT_URL"));
+	const char *region = first_text_that_is_set(
+		store_url_take(url, "region"),
+		first_text_that_is_set(store_variable("AWS_REGION"),
+				       store_variable("AWS_DEFAULT_REGION"),
+				       NULL),
+		"us-east-1");
+	const char *endpoint =
+		first_text_that_is_set(store_url_take(url, "endpoint"),
+				       store_variable("AWS_ENDPOINT_URL_S3"),
+				       store_variable("AWS_ENDPOINT_URL"));
 	AUTO_BUF own = BUF_INIT;
 	bool in_path;
 	int rc;
@@ -276,9 +279,9 @@ static int set_login(struct s3_store *s, struct store_url *url,
 	return s3_login_new(&cfg, &s->login, err);
 }
 
-static int set_up(struct s3_store *s, struct store_url *url,
-		  const struct object_store_config *cfg, unsigned int parallel,
-		  struct error *err)
+static int set_up_s3_store(struct s3_store *s, struct store_url *url,
+			   const struct object_store_config *cfg,
+			   unsigned int parallel, struct error *err)
 {
 	struct http_config http = {
 		.cures = &cures,
@@ -322,7 +325,7 @@ static int s3_open(struct store_url *url, const struct object_store_config *cfg,
 		parallel = OBJECT_PARALLEL_MAX;
 	rc = store_init(&s->base, &s3_ops, url, cfg, parallel + HEDGES, err);
 	if (rc == 0)
-		rc = set_up(s, url, cfg, parallel, err);
+		rc = set_up_s3_store(s, url, cfg, parallel, err);
 	if (rc < 0) {
 		s3_free(&s->base);
 		return rc;

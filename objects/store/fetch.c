@@ -151,7 +151,7 @@ static void scatter_bytes(const struct range_piece *p, uint64_t pos,
 	}
 }
 
-static bool is_wanted(const struct range_piece *p)
+static bool range_piece_is_wanted(const struct range_piece *p)
 {
 	return !p->is_done && !p->read->is_over;
 }
@@ -168,7 +168,7 @@ int fetch_put(struct fetch_try *t, const void *data, size_t len,
 				 "the server sent more bytes than were asked "
 				 "for");
 	(void)pthread_mutex_lock(&p->read->lock);
-	wanted = is_wanted(p);
+	wanted = range_piece_is_wanted(p);
 	if (wanted) {
 		store_note_answer(p->read->object->store);
 		scatter_bytes(p, t->pos, data, len);
@@ -188,7 +188,7 @@ static enum pace_level try_level(struct pace *pace)
 	bool wanted;
 
 	(void)pthread_mutex_lock(&p->read->lock);
-	wanted = is_wanted(p);
+	wanted = range_piece_is_wanted(p);
 	(void)pthread_mutex_unlock(&p->read->lock);
 	return wanted ? PACE_GO : PACE_STOP;
 }
@@ -247,7 +247,7 @@ static void try_run(struct work *w)
 	store_count_queue(r->object->store, &r->object->store->count.read_waits,
 			  own->asked_ns);
 	(void)pthread_mutex_lock(&r->lock);
-	wanted = is_wanted(p) && r->rc == 0;
+	wanted = range_piece_is_wanted(p) && r->rc == 0;
 	if (wanted && !p->begun_ns)
 		p->begun_ns = begun;
 	/* A hedge begins where the first try is. */
@@ -343,7 +343,7 @@ static int64_t piece_late_at(const struct range_piece *p, int64_t late,
 }
 
 /* Start a hedge for each late piece; returns when to check again. */
-static int64_t hedge_late(struct range_read *r)
+static int64_t hedge_late_pieces(struct range_read *r)
 {
 	const int64_t late = late_ns(r->history), now = clock_now_ns();
 	int64_t next = now + (late ? late : HEDGE_BLIND_NS);
@@ -379,7 +379,7 @@ static int wait_for_all(struct range_read *r, struct error *err)
 			return error_set(err, ETIMEDOUT,
 					 "the deadline is over");
 		if (r->history)
-			until = hedge_late(r);
+			until = hedge_late_pieces(r);
 		if (r->deadline_ns && r->deadline_ns < until)
 			until = r->deadline_ns;
 		(void)cond_wait_until(&r->moved, &r->lock, until);

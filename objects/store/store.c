@@ -239,7 +239,7 @@ struct list_filter {
 	int64_t begun_ns;
 };
 
-static bool is_in(const char *folder, const char *name)
+static bool name_is_in_folder(const char *folder, const char *name)
 {
 	size_t len = strlen(folder);
 
@@ -256,7 +256,7 @@ static int list_filtered(void *arg, const struct object_entry *e,
 	int rc;
 
 	if (!(e->is_marker ? store_is_below(e->name, f->folder)
-			   : is_in(f->folder, e->name)))
+			   : name_is_in_folder(f->folder, e->name)))
 		return error_set(err, EPROTO,
 				 "the server lists '%.100s', which was not "
 				 "asked for",
@@ -276,7 +276,7 @@ static int list_filtered(void *arg, const struct object_entry *e,
 	return rc;
 }
 
-static int list_by(struct list_filter *f, bool deep, struct error *err)
+static int list_with_filter(struct list_filter *f, bool deep, struct error *err)
 {
 	struct object_store *s = f->store;
 	int rc = *f->folder ? check_name(f->folder, err) : 0;
@@ -296,7 +296,7 @@ int object_list(struct object_store *s, const char *folder, bool deep,
 		.store = s, .fn = fn, .arg = arg, .folder = folder
 	};
 
-	return list_by(&f, deep, err);
+	return list_with_filter(&f, deep, err);
 }
 
 int object_list_all(struct object_store *s, const char *folder, bool deep,
@@ -308,7 +308,7 @@ int object_list_all(struct object_store *s, const char *folder, bool deep,
 				 .folder = folder,
 				 .is_all = true };
 
-	return list_by(&f, deep, err);
+	return list_with_filter(&f, deep, err);
 }
 
 int store_object_init(struct object *o, struct object_store *s,

@@ -128,8 +128,8 @@ struct sight {
 	int64_t since_ns;
 };
 
-static bool is_dead(struct sight *seen, const char *tag,
-		    const struct lease_text *t)
+static bool lease_owner_is_dead(struct sight *seen, const char *tag,
+				const struct lease_text *t)
 {
 	int64_t now = clock_now_ns();
 
@@ -166,7 +166,7 @@ static int take_lease(struct object_lease *l,
 			return rc;
 		if (!none && *now.owner && opts->is_held)
 			opts->is_held(opts->arg, now.owner);
-		if (none || is_dead(&seen, tag, &now)) {
+		if (none || lease_owner_is_dead(&seen, tag, &now)) {
 			l->text.generation = now.generation + 1;
 			rc = put_text(l->store, l->name, &l->text,
 				      none ? NULL : tag, l->tag, err);
