@@ -78,8 +78,8 @@ int checkpoints_list(struct call *c, struct error *err)
 /* ---------------------------------------------------------------- one start --- */
 
 /* Add to `o` the members that all sums have; when memory is short, release `o` and return NULL. */
-static json_t *with_sum(json_t *o, const struct start_ckpt_sum *s,
-			int64_t duration_ns)
+static json_t *add_sum_members(json_t *o, const struct start_ckpt_sum *s,
+			       int64_t duration_ns)
 {
 	json_t *more =
 		json_pack("{s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f}", "runs",
@@ -109,8 +109,8 @@ static json_t *nodes_json(const struct ckpt_found *f,
 				      clock_seconds(n->duration_ns),
 				      "straggler", n->is_straggler);
 
-		(void)json_array_append_new(a, with_sum(o, &n->sum,
-							n->duration_ns));
+		(void)json_array_append_new(a, add_sum_members(o, &n->sum,
+							       n->duration_ns));
 	}
 	return a;
 }
@@ -135,7 +135,7 @@ static json_t *rounds_json(const struct ckpt_found *f,
 				  t->max_median, "slowest",
 				  f->nodes[t->slowest].name);
 
-		(void)json_array_append_new(a, with_sum(o, &t->sum, ns));
+		(void)json_array_append_new(a, add_sum_members(o, &t->sum, ns));
 	}
 	return a;
 }
@@ -152,7 +152,7 @@ static json_t *part_json(const struct ckpt_found *f,
 			      nodes_json(f, p, limit), "rounds",
 			      rounds_json(f, p, limit));
 
-	return with_sum(o, &p->sum, p->job_ns);
+	return add_sum_members(o, &p->sum, p->job_ns);
 }
 
 static json_t *parts_json(const struct ckpt_found *f, size_t limit)

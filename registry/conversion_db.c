@@ -146,7 +146,8 @@ static int64_t back_off_of(int64_t tries)
 	return s;
 }
 
-static int say_conversion(struct db_conn *c, void *arg, struct error *err)
+static int store_conversion_report(struct db_conn *c, void *arg,
+				   struct error *err)
 {
 	const struct conversion_call *k = arg;
 	const struct conversion_worker *w = k->worker;
@@ -181,7 +182,7 @@ int conversion_db_say(struct db *db, const struct conversion_worker *w,
 				     .said = said,
 				     .error = error };
 
-	return db_run(db, DB_WRITE, say_conversion, &k, err);
+	return db_run(db, DB_WRITE, store_conversion_report, &k, err);
 }
 
 /* --------------------------------------------------------------------- reading --- */

@@ -231,7 +231,7 @@ static int set_timeout(struct db_conn *c, int64_t ns, struct error *err)
 	return run_script(c, sql, err);
 }
 
-static void no_notice(void *arg, const PGresult *r)
+static void ignore_notice(void *arg, const PGresult *r)
 {
 }
 
@@ -251,7 +251,7 @@ static int open_conn(const struct db_config *cfg, struct db_conn **ret,
 	p->pg = PQconnectStartParams(keys, values, 1);
 	rc = p->pg ? connect_wait(p, err) : error_nomem(err);
 	if (rc == 0) {
-		PQsetNoticeReceiver(p->pg, no_notice, NULL);
+		PQsetNoticeReceiver(p->pg, ignore_notice, NULL);
 		rc = set_session(p, err);
 	}
 	if (rc < 0) {

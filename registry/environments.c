@@ -17,7 +17,8 @@
 #define TTL_MAX_MS (INT64_C(400) * 86400 * 1000)
 
 /* Read the key's name from the request's path; refuse a store that the caller may not see. */
-static int name_of(struct call *c, struct env_name *ret, struct error *err)
+static int read_env_name(struct call *c, struct env_name *ret,
+			 struct error *err)
 {
 	*ret = (struct env_name){ .repo = call_param(c, "repo"),
 				  .key = call_param(c, "digest"),
@@ -78,7 +79,7 @@ int environments_get(struct call *c, struct error *err)
 {
 	struct env_name n;
 	json_t *o = NULL;
-	int rc = name_of(c, &n, err);
+	int rc = read_env_name(c, &n, err);
 
 	if (rc == 0)
 		rc = get_state(c, &n, &o, err);
@@ -188,7 +189,8 @@ static int read_wish(const json_t *o, struct env_lease_wish *ret,
 }
 
 /* The state to report: a usable snapshot, a lease of another captor, or a failed capture. */
-static const char *state_of(const json_t *o, const struct env_lease_wish *w)
+static const char *state_of_wish(const json_t *o,
+				 const struct env_lease_wish *w)
 {
 	const json_t *snap = json_object_get(o, "snapshot");
 	const char *capture =
@@ -213,7 +215,7 @@ static int wait_for_lease(struct call *c, const struct env_name *n,
 	json_t *o = NULL;
 	int rc = get_state(c, n, &o, err), bad;
 
-	if (rc == 0 && strcmp(state_of(o, w), "free") == 0) {
+	if (rc == 0 && strcmp(state_of_wish(o, w), "free") == 0) {
 		json_decref(o);
 		o = NULL;
 		rc = env_db_take(c->service->db, n, w, &generation, err);
@@ -225,8 +227,9 @@ static int wait_for_lease(struct call *c, const struct env_name *n,
 		return rc;
 	}
 	bad = json_object_set_new(o, "state",
-				  json_string(generation ? "yours"
-							 : state_of(o, w)));
+				  json_string(generation
+						      ? "yours"
+						      : state_of_wish(o, w)));
 	if (generation)
 		bad |= json_object_set_new(o, "generation",
 					   json_integer(generation));
@@ -245,7 +248,7 @@ int environments_take(struct call *c, struct error *err)
 	struct env_name n;
 	AUTO_JSON *body = NULL;
 	json_t *o = NULL;
-	int rc = name_of(c, &n, err);
+	int rc = read_env_name(c, &n, err);
 
 	if (rc == 0)
 		rc = call_body_json(c, &body, err);
@@ -271,7 +274,7 @@ static int send_count(struct call *c, const char *name, int n,
 int environments_renew(struct call *c, struct error *err)
 {
 	struct env_name n;
-	int rc = name_of(c, &n, err);
+	int rc = read_env_name(c, &n, err);
 
 	if (rc == 0)
 		rc = env_db_renew(c->service->db, &n, generation_of(c), err);
@@ -281,7 +284,7 @@ int environments_renew(struct call *c, struct error *err)
 int environments_drop(struct call *c, struct error *err)
 {
 	struct env_name n;
-	int rc = name_of(c, &n, err);
+	int rc = read_env_name(c, &n, err);
 
 	if (rc == 0)
 		rc = env_db_drop(c->service->db, &n, generation_of(c),
@@ -315,7 +318,7 @@ int environments_publish(struct call *c, struct error *err)
 	struct env_published p;
 	struct env_name n;
 	AUTO_JSON *body = NULL;
-	int rc = name_of(c, &n, err);
+	int rc = read_env_name(c, &n, err);
 
 	if (rc == 0)
 		rc = call_body_json(c, &body, err);
@@ -334,7 +337,7 @@ int environments_note(struct call *c, struct error *err)
 	const char *capture = call_param(c, "capture"), *what, *why;
 	struct env_name n;
 	AUTO_JSON *body = NULL;
-	int rc = name_of(c, &n, err);
+	int rc = read_env_name(c, &n, err);
 
 	if (rc == 0)
 		rc = call_body_json(c, &body, err);
@@ -355,7 +358,7 @@ int environments_note(struct call *c, struct error *err)
 static int set_pin(struct call *c, bool is_pinned, struct error *err)
 {
 	struct env_name n;
-	int rc = name_of(c, &n, err);
+	int rc = read_env_name(c, &n, err);
 
 	if (rc == 0)
 		rc = env_db_pin(c->service->db, &n, is_pinned, err);
@@ -392,7 +395,7 @@ static int check_unpinned(struct call *c, const struct env_name *n,
 int environments_remove(struct call *c, struct error *err)
 {
 	struct env_name n;
-	int rc = name_of(c, &n, err), n_removed = 0;
+	int rc = read_env_name(c, &n, err), n_removed = 0;
 
 	if (rc == 0)
 		rc = n_removed = env_db_remove(c->service->db, &n, err);

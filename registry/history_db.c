@@ -117,7 +117,7 @@ static int64_t bound_sum_ms(double s, uint64_t n)
 
 /* When the start began, seconds since 1970. A node's clock may be ahead, which would keep the row
  * too long: bound the time by when the events were received. */
-static int64_t begin_s(const struct start_found *f)
+static int64_t begin_of_start_s(const struct start_found *f)
 {
 	int64_t at = f->report.begin_ns / NS_PER_S;
 
@@ -128,7 +128,7 @@ static int put_node_day(struct db_conn *c, const struct start_found *f,
 			size_t node, bool slow, struct error *err)
 {
 	const struct start_report *r = &f->report;
-	int64_t at = begin_s(f);
+	int64_t at = begin_of_start_s(f);
 	int64_t excess_ns = r->nodes[node].busy_ns - r->spread.median_ns;
 
 	return DB_QUERY(c, SQL_NODE_DAY_PUT, NULL, NULL, err,
@@ -153,7 +153,7 @@ static int put_nodes(struct db_conn *c, const struct start_found *f,
 			continue;
 		n = DB_QUERY(c, SQL_NODE_PUT, NULL, NULL, err,
 			     db_text(r->nodes[i].name), DB_INT(f->head.id),
-			     db_text(f->head.job), DB_INT(begin_s(f)),
+			     db_text(f->head.job), DB_INT(begin_of_start_s(f)),
 			     DB_INT(bound_ms(r->nodes[i].busy_ns)),
 			     DB_INT(bound_ms(r->spread.median_ns)),
 			     DB_INT(slow),
@@ -182,8 +182,9 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 	uint64_t nodes = s->n ? s->n : 1;
 
 	return DB_QUERY(c, SQL_DAY_PUT, NULL, NULL, err,
-			DB_INT(begin_s(f) / DAY_S), db_text(f->head.image),
-			db_text(f->head.label), db_text(stage), DB_INT(nodes),
+			DB_INT(begin_of_start_s(f) / DAY_S),
+			db_text(f->head.image), db_text(f->head.label),
+			db_text(stage), DB_INT(nodes),
 			DB_INT(bound_ms(s->median_ns)),
 			DB_INT(bound_ms(job_ns)), DB_INT(bound_ms(s->max_ns)),
 			DB_INT(slow),
@@ -208,7 +209,7 @@ static uint64_t gpus_of(const struct start_report *r)
 
 /* Order stages by their number of nodes, then by length. A stage that a single node invents then
  * cannot push out others. */
-static int history_by_nodes(const void *x, const void *y)
+static int compare_stages_by_nodes(const void *x, const void *y)
 {
 	const struct start_stage *a = *(const struct start_stage *const *)x,
 				 *b = *(const struct start_stage *const *)y;
@@ -220,7 +221,7 @@ static int history_by_nodes(const void *x, const void *y)
 	return strcmp(a->name, b->name);
 }
 
-static int history_by_begin(const void *x, const void *y)
+static int compare_stages_by_begin(const void *x, const void *y)
 {
 	const struct start_stage *a = *(const struct start_stage *const *)x,
 				 *b = *(const struct start_stage *const *)y;
@@ -241,11 +242,11 @@ static const struct start_stage **choose_stages(const struct start_report *r,
 		if (r->stages[i].spread.n)
 			v[n++] = &r->stages[i];
 	if (v && n > HISTORY_SCALE_STAGES) {
-		qsort(v, n, sizeof(*v), history_by_nodes);
+		qsort(v, n, sizeof(*v), compare_stages_by_nodes);
 		n = HISTORY_SCALE_STAGES;
 	}
 	if (v && n)
-		qsort(v, n, sizeof(*v), history_by_begin);
+		qsort(v, n, sizeof(*v), compare_stages_by_begin);
 	*ret_n = n;
 	return v;
 }
@@ -277,7 +278,7 @@ static int put_scales(struct db_conn *c, const struct start_found *f,
 	if (format_stages(r, &stages) < 0)
 		return error_nomem(err);
 	return DB_QUERY(c, SQL_SCALE_PUT, NULL, NULL, err, DB_INT(f->head.id),
-			DB_INT(begin_s(f)), db_text(f->head.job),
+			DB_INT(begin_of_start_s(f)), db_text(f->head.job),
 			db_text(f->head.image), db_text(f->head.label),
 			DB_INT(r->spread.n), DB_INT(gpus_of(r)),
 			DB_INT(bound_ms(r->end_ns - r->begin_ns)),
@@ -337,7 +338,7 @@ static int add_start(struct db_conn *c, void *arg, struct error *err)
 	if (n >= 0)
 		n = put_summary(c, f, err);
 	if (n >= 0)
-		n = trim_day(c, begin_s(f) / DAY_S, err);
+		n = trim_day(c, begin_of_start_s(f) / DAY_S, err);
 	return n < 0 ? n : 1;
 }
 
@@ -528,7 +529,7 @@ struct scale_query {
 	void *arg;
 };
 
-static int see_scale(void *arg, const struct db_value *row)
+static int on_scale_row(void *arg, const struct db_value *row)
 {
 	const struct scale_query *q = arg;
 	const char *stages = row[7].data;
@@ -553,13 +554,13 @@ static int ask_scales(struct db_conn *c, void *arg, struct error *err)
 {
 	struct scale_query *q = arg;
 	int64_t since = q->of->since_day * DAY_S;
-	int n = DB_QUERY(c, SQL_SCALE_LIST, see_scale, q, err, DB_INT(since),
+	int n = DB_QUERY(c, SQL_SCALE_LIST, on_scale_row, q, err, DB_INT(since),
 			 db_text(q->of->image), db_text(q->of->label),
 			 DB_INT(2), DB_INT(INT64_MAX), DB_INT(q->of->class),
 			 DB_INT(q->of->limit));
 
 	return n < 0 ? n
-		     : DB_QUERY(c, SQL_SCALE_LIST, see_scale, q, err,
+		     : DB_QUERY(c, SQL_SCALE_LIST, on_scale_row, q, err,
 				DB_INT(since), db_text(q->of->image),
 				db_text(q->of->label), DB_INT(0), DB_INT(1),
 				DB_INT(q->of->class), DB_INT(q->of->limit));

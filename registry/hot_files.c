@@ -6,7 +6,7 @@
 
 #include "common/cleanup.h"
 
-static int hot_by_block(const void *x, const void *y, void *arg)
+static int compare_entries_by_block(const void *x, const void *y, void *arg)
 {
 	const struct trace_entry *e = arg;
 	uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
@@ -19,7 +19,7 @@ static int hot_by_block(const void *x, const void *y, void *arg)
 	return order ? order : (a > b) - (a < b);
 }
 
-static int hot_by_path(const void *x, const void *y, void *arg)
+static int compare_entries_by_path(const void *x, const void *y, void *arg)
 {
 	const struct trace_entry *e = arg;
 	uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
@@ -28,7 +28,7 @@ static int hot_by_path(const void *x, const void *y, void *arg)
 	return order ? order : (a > b) - (a < b);
 }
 
-static int hot_by_stored(const void *x, const void *y)
+static int compare_files_by_stored(const void *x, const void *y)
 {
 	const struct hot_file *a = x, *b = y;
 
@@ -41,7 +41,8 @@ static int hot_by_stored(const void *x, const void *y)
 
 static void mark_blocks(const struct trace *t, uint32_t *order, bool *is_first)
 {
-	qsort_r(order, t->n, sizeof(*order), hot_by_block, t->entries);
+	qsort_r(order, t->n, sizeof(*order), compare_entries_by_block,
+		t->entries);
 	for (size_t i = 0; i < t->n; i++)
 		is_first[order[i]] =
 			i == 0 || memcmp(&t->entries[order[i]].block,
@@ -66,7 +67,8 @@ static void add_to_file(struct hot_file *f, const struct trace_entry *e,
 static void add_files(const struct trace *t, uint32_t *order,
 		      const bool *is_first, struct hot_summary *s)
 {
-	qsort_r(order, t->n, sizeof(*order), hot_by_path, t->entries);
+	qsort_r(order, t->n, sizeof(*order), compare_entries_by_path,
+		t->entries);
 	for (size_t i = 0; i < t->n; i++) {
 		const struct trace_entry *e = &t->entries[order[i]];
 
@@ -80,7 +82,8 @@ static void add_files(const struct trace *t, uint32_t *order,
 		add_to_file(&s->files[s->n_files - 1], e, is_first[order[i]]);
 	}
 	if (s->n_files)
-		qsort(s->files, s->n_files, sizeof(*s->files), hot_by_stored);
+		qsort(s->files, s->n_files, sizeof(*s->files),
+		      compare_files_by_stored);
 }
 
 static void add_sums(const struct trace *t, const bool *is_first,

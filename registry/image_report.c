@@ -417,7 +417,7 @@ json_t *image_sums_json(const struct image_sums *s)
 	return NULL;
 }
 
-static int files_by_bytes(struct missed_path *a, struct missed_path *b)
+static int compare_paths_by_bytes(struct missed_path *a, struct missed_path *b)
 {
 	if (a->bytes != b->bytes)
 		return a->bytes < b->bytes ? 1 : -1;
@@ -429,7 +429,7 @@ json_t *image_sums_files(struct image_sums *s, size_t files)
 	json_t *list = json_array();
 	struct missed_path *f;
 
-	HASH_SORT(s->files, files_by_bytes);
+	HASH_SORT(s->files, compare_paths_by_bytes);
 	for (f = s->files; list && f && files; f = f->hh.next, files--)
 		if (json_array_append_new(list,
 					  json_pack("{s:s,s:I,s:I}", "path",

@@ -86,7 +86,7 @@ static void raise_descriptors(const struct registry_config *cfg)
 
 /* Stop the pool before the loop, which answers its calls, and before that the objects that belong
  * to the loop. */
-static void stop(struct registry_daemon *d)
+static void stop_registry(struct registry_daemon *d)
 {
 	struct service *s = &d->service;
 
@@ -134,11 +134,11 @@ static int run_service(const struct registry_config *cfg, struct error *err)
 		notify_send("READY=1");
 		rc = loop_run(s->loop, err);
 	}
-	stop(&d);
+	stop_registry(&d);
 	return rc;
 }
 
-static int start(const struct registry_config *cfg, struct error *err)
+static int start_registry(const struct registry_config *cfg, struct error *err)
 {
 	enum log_level level;
 
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
 		return EXIT_BAD_OPTIONS;
 	}
 	if (action == OPTION_ACTION_RUN)
-		rc = start(&cfg, &err);
+		rc = start_registry(&cfg, &err);
 	if (rc < 0)
 		log_error("main", "cannot go on reason=\"%s\"", err.msg);
 	option_fini(registry_program.options, &cfg);

@@ -56,8 +56,8 @@ void peer_sums_free(struct peer_sums *s)
 }
 
 /* Find or add a node. Returns 0 with `*ret` NULL if there are too many. */
-static int node_of(struct peer_sums *s, const char *name,
-		   struct peer_node_entry **ret)
+static int find_or_add_node(struct peer_sums *s, const char *name,
+			    struct peer_node_entry **ret)
 {
 	struct peer_node_entry *n;
 
@@ -88,14 +88,15 @@ static void add_bounded(uint64_t *sum, uint64_t bytes)
 						  : *sum + bytes;
 }
 
-/* node_of() with the last taker cached, since all pairs of a report have the same taker. */
-static int taker_of(struct peer_sums *s, const char *name,
-		    struct peer_node_entry **ret)
+/* find_or_add_node() with the last taker cached, since all pairs of a report have the same
+ * taker. */
+static int find_or_add_taker(struct peer_sums *s, const char *name,
+			     struct peer_node_entry **ret)
 {
 	int rc = 0;
 
 	if (!s->last_taker || strcmp(s->last_taker->node.name, name) != 0)
-		rc = node_of(s, name, &s->last_taker);
+		rc = find_or_add_node(s, name, &s->last_taker);
 	*ret = s->last_taker;
 	return rc;
 }
@@ -104,7 +105,7 @@ int peer_sums_add(struct peer_sums *s, const char *taker, uint64_t got,
 		  uint64_t origin)
 {
 	struct peer_node_entry *n;
-	int rc = taker_of(s, taker, &n);
+	int rc = find_or_add_taker(s, taker, &n);
 
 	add_bounded(&s->got, got);
 	add_bounded(&s->origin, origin);
@@ -117,8 +118,8 @@ int peer_sums_add(struct peer_sums *s, const char *taker, uint64_t got,
 }
 
 /* Find the pair's place, or the free place to add it. */
-static struct peer_pair *place_of(struct peer_pair *places, size_t n,
-				  uint32_t giver, uint32_t taker)
+static struct peer_pair *find_place_of_pair(struct peer_pair *places, size_t n,
+					    uint32_t giver, uint32_t taker)
 {
 	uint64_t key = (uint64_t)giver << 32 | taker;
 	/* A simple hash is enough: the keys are indices of nodes, which no attacker can choose to
@@ -144,7 +145,7 @@ static int grow_places(struct peer_sums *s)
 		const struct peer_pair *p = &s->places[i];
 
 		if (p->giver != NO_NODE)
-			*place_of(places, n, p->giver, p->taker) = *p;
+			*find_place_of_pair(places, n, p->giver, p->taker) = *p;
 	}
 	free(s->places);
 	s->places = places;
@@ -153,8 +154,8 @@ static int grow_places(struct peer_sums *s)
 }
 
 /* Find or add a pair. Returns 0 with `*ret` NULL if there are too many. */
-static int pair_of(struct peer_sums *s, uint32_t giver, uint32_t taker,
-		   struct peer_pair **ret)
+static int find_or_add_pair(struct peer_sums *s, uint32_t giver, uint32_t taker,
+			    struct peer_pair **ret)
 {
 	struct peer_pair *p;
 	int rc = 2 * s->n_pairs >= s->n_places ? grow_places(s) : 0;
@@ -162,7 +163,7 @@ static int pair_of(struct peer_sums *s, uint32_t giver, uint32_t taker,
 	*ret = NULL;
 	if (rc < 0)
 		return rc;
-	p = place_of(s->places, s->n_places, giver, taker);
+	p = find_place_of_pair(s->places, s->n_places, giver, taker);
 	if (p->giver == NO_NODE) {
 		if (s->n_pairs >= PEER_SUMS_PAIRS_MAX)
 			return 0;
@@ -178,13 +179,13 @@ int peer_sums_add_pair(struct peer_sums *s, const char *giver,
 {
 	struct peer_node_entry *from, *to = NULL;
 	struct peer_pair *p = NULL;
-	int rc = node_of(s, giver, &from);
+	int rc = find_or_add_node(s, giver, &from);
 
 	if (rc == 0)
-		rc = taker_of(s, taker, &to);
+		rc = find_or_add_taker(s, taker, &to);
 	if (rc == 0 && from && to) {
 		add_bounded(&from->node.gave, bytes);
-		rc = pair_of(s, from->index, to->index, &p);
+		rc = find_or_add_pair(s, from->index, to->index, &p);
 	}
 	if (rc == 0 && p) {
 		from->node.takers += p->bytes == 0 && bytes;
@@ -195,7 +196,7 @@ int peer_sums_add_pair(struct peer_sums *s, const char *giver,
 	return rc;
 }
 
-static int peers_by_gave(const void *x, const void *y, void *arg)
+static int compare_nodes_by_gave(const void *x, const void *y, void *arg)
 {
 	const struct peer_node *nodes = arg;
 	const struct peer_node *a = &nodes[*(const uint32_t *)x],
@@ -208,7 +209,7 @@ static int peers_by_gave(const void *x, const void *y, void *arg)
 	return strcmp(a->name, b->name);
 }
 
-static int peers_by_bytes(const void *x, const void *y, void *arg)
+static int compare_pairs_by_bytes(const void *x, const void *y, void *arg)
 {
 	const struct peer_node *nodes = arg;
 	const struct peer_pair *a = x, *b = y;
@@ -246,11 +247,11 @@ int peer_sums_end(struct peer_sums *s, struct peer_sums_result *ret)
 	}
 	compact_pairs(s);
 	if (n_nodes)
-		qsort_r(s->order, n_nodes, sizeof(*s->order), peers_by_gave,
-			s->node_list);
+		qsort_r(s->order, n_nodes, sizeof(*s->order),
+			compare_nodes_by_gave, s->node_list);
 	if (s->n_pairs)
 		qsort_r(s->places, s->n_pairs, sizeof(*s->places),
-			peers_by_bytes, s->node_list);
+			compare_pairs_by_bytes, s->node_list);
 	*ret = (struct peer_sums_result){ .nodes = s->node_list,
 					  .order = s->order,
 					  .pairs = s->places,

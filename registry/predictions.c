@@ -163,23 +163,23 @@ static int note_donor(void *arg, const struct donor_line *l)
 	return 0;
 }
 
-static int order_of_owners(const struct prediction_donor *x,
-			   const struct prediction_donor *y)
+static int compare_owners(const struct prediction_donor *x,
+			  const struct prediction_donor *y)
 {
 	int c = ORDER(x->owner_len, y->owner_len);
 
 	return c ? c : memcmp(x->repo, y->repo, x->owner_len);
 }
 
-static int by_owner(const void *a, const void *b)
+static int compare_donors_by_owner(const void *a, const void *b)
 {
 	const struct prediction_donor *x = a, *y = b;
-	int c = order_of_owners(x, y);
+	int c = compare_owners(x, y);
 
 	return c ? c : ORDER(x->order, y->order);
 }
 
-static int by_turn(const void *a, const void *b)
+static int compare_donors_by_turn(const void *a, const void *b)
 {
 	const struct prediction_donor *x = a, *y = b;
 	int c = ORDER(x->turn, y->turn);
@@ -191,14 +191,14 @@ static void number_turns(struct donor_choice *c)
 {
 	struct prediction_donor *v = c->v;
 
-	qsort(v, c->n, sizeof(*v), by_owner);
+	qsort(v, c->n, sizeof(*v), compare_donors_by_owner);
 	for (size_t i = 1; i < c->n; i++) {
-		bool is_same = order_of_owners(&v[i - 1], &v[i]) == 0;
+		bool is_same = compare_owners(&v[i - 1], &v[i]) == 0;
 
 		v[i].owner = v[i - 1].owner + !is_same;
 		v[i].turn = is_same ? v[i - 1].turn + 1 : 0;
 	}
-	qsort(v, c->n, sizeof(*v), by_turn);
+	qsort(v, c->n, sizeof(*v), compare_donors_by_turn);
 }
 
 /* Make a new choice of donors if the old one has expired. Called by the thread that makes a

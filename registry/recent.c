@@ -36,7 +36,7 @@ int recent_new(struct recent **ret, struct error *err)
 }
 
 /* The counter of an image or repository. NULL and "" have none. */
-static uint64_t *age_of(struct recent *r, const char *name)
+static uint64_t *find_age_of_name(struct recent *r, const char *name)
 {
 	unsigned int hash;
 
@@ -49,8 +49,8 @@ static uint64_t *age_of(struct recent *r, const char *name)
 /* A sum of counters, which grows whenever an answer to the key may have changed. */
 static uint64_t age_of_key(struct recent *r, const struct recent_key *key)
 {
-	const uint64_t *image = age_of(r, key->image);
-	const uint64_t *repo = age_of(r, key->repo);
+	const uint64_t *image = find_age_of_name(r, key->image);
+	const uint64_t *repo = find_age_of_name(r, key->repo);
 
 	return r->age + (image ? *image : 0) + (repo ? *repo : 0);
 }
@@ -143,14 +143,15 @@ void recent_put(struct recent *r, const struct recent_key *key, int64_t now_ns,
 	pthread_mutex_unlock(&r->lock);
 }
 
-static bool is_of(const char *name, const char *of)
+static bool name_equals_if_set(const char *name, const char *of)
 {
 	return of && *of && strcmp(name, of) == 0;
 }
 
 void recent_forget(struct recent *r, const char *image, const char *repo)
 {
-	uint64_t *ages[2] = { age_of(r, image), age_of(r, repo) };
+	uint64_t *ages[2] = { find_age_of_name(r, image),
+			      find_age_of_name(r, repo) };
 	struct recent_answer *a, *next;
 
 	pthread_mutex_lock(&r->lock);
@@ -163,7 +164,8 @@ void recent_forget(struct recent *r, const char *image, const char *repo)
 			++*ages[i];
 	HASH_ITER(hh, r->answers, a, next)
 	{
-		if (is_of(a->image, image) || is_of(a->repo, repo))
+		if (name_equals_if_set(a->image, image) ||
+		    name_equals_if_set(a->repo, repo))
 			free_answer(r, a);
 	}
 	pthread_mutex_unlock(&r->lock);

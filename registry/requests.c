@@ -157,7 +157,7 @@ static void run_call(struct owner_turn *t)
 	c->rc = c->route->run(c, &c->err);
 }
 
-static void done_call(struct owner_turn *t)
+static void finish_call_of_turn(struct owner_turn *t)
 {
 	finish_call(container_of(t, struct call, turn));
 }
@@ -182,7 +182,7 @@ static void on_request(void *arg, struct httpd_request *r)
 		return;
 	}
 	c->turn.run = run_call;
-	c->turn.done = done_call;
+	c->turn.done = finish_call_of_turn;
 	c->turn.drop = drop_call;
 	rc = turns_submit(c->route->is_asking ? s->asking : s->turns, &c->turn,
 			  call_owner(c));
@@ -321,7 +321,7 @@ static int check_caller(struct call *c, struct error *err)
 }
 
 /* Check the node's name in the request's head before the body is read. */
-static int check_named(struct call *c, struct error *err)
+static int check_named_node(struct call *c, struct error *err)
 {
 	size_t i = route_param(c->route, "Bootseer-Node");
 
@@ -329,7 +329,7 @@ static int check_named(struct call *c, struct error *err)
 					: 0;
 }
 
-static int check_head(struct call *c, struct error *err)
+static int check_request_head(struct call *c, struct error *err)
 {
 	struct httpd_head *h = &c->req->head;
 	int status = route_find(routes, n_routes, h->method, h->path, &c->route,
@@ -347,7 +347,7 @@ static int check_head(struct call *c, struct error *err)
 	rc = check_caller(c, err);
 	if (rc == 0)
 		rc = route_params(c->route, h, c->values, err);
-	return rc < 0 ? rc : check_named(c, err);
+	return rc < 0 ? rc : check_named_node(c, err);
 }
 
 static uint64_t on_head(void *arg, struct httpd_request *r)
@@ -364,7 +364,7 @@ static uint64_t on_head(void *arg, struct httpd_request *r)
 	c->service = s;
 	c->req = r;
 	c->reply = (struct httpd_reply)HTTPD_REPLY_INIT;
-	c->rc = check_head(c, &c->err);
+	c->rc = check_request_head(c, &c->err);
 	r->owner = call_owner(c);
 	if (!r->owner[0])
 		r->owner = NULL;

@@ -143,7 +143,7 @@ static bool is_format(const char *s)
 	return start_export_find(s) != NULL;
 }
 
-static bool is_by(const char *s)
+static bool is_trend_grouping(const char *s)
 {
 	return strcmp(s, "day") == 0 || strcmp(s, "image") == 0 ||
 	       strcmp(s, "label") == 0 || strcmp(s, "class") == 0;
@@ -409,7 +409,7 @@ const struct param_kind param_format = {
 const struct param_kind param_by = {
 	"day, image, label or class",
 	STRING "\"enum\":[\"day\",\"image\",\"label\",\"class\"]}",
-	is_by,
+	is_trend_grouping,
 };
 const struct param_kind param_class = {
 	"full or hot_update",

@@ -90,8 +90,8 @@ void scale_sums_free(struct scale_sums *s)
 }
 
 /* Find or add a stage. Returns 0 with `*ret` NULL if there are too many. */
-static int stage_of(struct scale_sums *s, const char *name,
-		    struct scale_stage **ret)
+static int find_or_add_stage(struct scale_sums *s, const char *name,
+			     struct scale_stage **ret)
 {
 	struct scale_stage *last = s->last_stage, *g;
 
@@ -172,7 +172,7 @@ int scale_sums_add(struct scale_sums *s, const struct scale_row *r)
 		count_start(s, r);
 		rc = add_job(s, r);
 	} else if (rc == 0) {
-		rc = stage_of(s, r->stage, &stage);
+		rc = find_or_add_stage(s, r->stage, &stage);
 		if (rc == 0 && !stage)
 			return 0;
 	}
@@ -228,7 +228,7 @@ bool scale_stage_parse(const char **text, char stage[STAGE_NAME_MAX + 1],
 
 /* ----------------------------------------------------------------- results --- */
 
-static unsigned int range_of(int64_t n)
+static unsigned int range_index_of(int64_t n)
 {
 	unsigned int k = 0;
 
@@ -256,7 +256,7 @@ enum scale_value {
 	SCALE_MAX_MEDIAN,
 };
 
-static double value_of(const struct kept_scale *k, enum scale_value what)
+static double value_of_scale(const struct kept_scale *k, enum scale_value what)
 {
 	if (what == SCALE_JOB_S)
 		return (double)k->job_ms / 1e3;
@@ -265,12 +265,13 @@ static double value_of(const struct kept_scale *k, enum scale_value what)
 	return k->median_ms > 0 ? (double)k->max_ms / (double)k->median_ms : 0;
 }
 
-static int64_t size_of(const struct scale_sums *s, int64_t nodes, int64_t gpus)
+static int64_t size_of_job(const struct scale_sums *s, int64_t nodes,
+			   int64_t gpus)
 {
 	return s->by_gpus ? gpus : nodes;
 }
 
-static int scales_by_place(const void *x, const void *y)
+static int compare_scales_by_place(const void *x, const void *y)
 {
 	const struct kept_scale *a = x, *b = y;
 
@@ -279,7 +280,8 @@ static int scales_by_place(const void *x, const void *y)
 	return (a->range > b->range) - (a->range < b->range);
 }
 
-static int stages_by_starts(struct scale_stage *a, struct scale_stage *b)
+static int compare_stages_by_starts(struct scale_stage *a,
+				    struct scale_stage *b)
 {
 	if (a->large != b->large)
 		return a->large < b->large ? 1 : -1;
@@ -288,7 +290,7 @@ static int stages_by_starts(struct scale_stage *a, struct scale_stage *b)
 	return (a->index > b->index) - (a->index < b->index);
 }
 
-static int stages_by_index(struct scale_stage *a, struct scale_stage *b)
+static int compare_stages_by_index(struct scale_stage *a, struct scale_stage *b)
 {
 	return (a->index > b->index) - (a->index < b->index);
 }
@@ -299,10 +301,10 @@ static void choose_stages(struct scale_sums *s, uint32_t *places)
 	struct scale_stage *g;
 	uint32_t n = 0;
 
-	HASH_SORT(s->stages, stages_by_starts);
+	HASH_SORT(s->stages, compare_stages_by_starts);
 	for (g = s->stages; g; g = g->hh.next)
 		g->place = n++ < SCALE_STAGES_MAX ? 0 : SCALE_STAGES_MAX + 1;
-	HASH_SORT(s->stages, stages_by_index);
+	HASH_SORT(s->stages, compare_stages_by_index);
 	s->n_told = 0;
 	for (g = s->stages; g; g = g->hh.next) {
 		if (g->place == 0) {
@@ -333,7 +335,7 @@ static int sort_rows(struct scale_sums *s)
 	for (size_t i = 0; i < s->n; i++) {
 		struct kept_scale *k = &s->rows[i];
 
-		k->range = range_of(size_of(s, k->nodes, k->gpus));
+		k->range = range_index_of(size_of_job(s, k->nodes, k->gpus));
 		k->place = places[k->stage];
 		if (has_place(s, k))
 			n++;
@@ -341,7 +343,7 @@ static int sort_rows(struct scale_sums *s)
 			k->place = SCALE_STAGES_MAX + 1;
 	}
 	if (s->n)
-		qsort(s->rows, s->n, sizeof(*s->rows), scales_by_place);
+		qsort(s->rows, s->n, sizeof(*s->rows), compare_scales_by_place);
 	for (size_t i = 0; i < n; i++)
 		while (place <=
 		       s->rows[i].place * SCALE_RANGES + s->rows[i].range)
@@ -361,7 +363,7 @@ static json_t *rows_json(struct scale_sums *s, uint32_t stage,
 
 	for (size_t i = s->begin[place]; i < end; i++) {
 		const struct kept_scale *k = &s->rows[i];
-		double v = value_of(k, what);
+		double v = value_of_scale(k, what);
 
 		/* The ratio of slowest to median node means nothing for one node or a time of 0. */
 		if (what != SCALE_MAX_MEDIAN || (k->nodes > 1 && v > 0))
@@ -377,7 +379,7 @@ static json_t *jobs_json(struct scale_sums *s, unsigned int range)
 
 	for (j = s->jobs; j; j = j->hh.next)
 		if ((!s->by_gpus || j->gpus > 0) &&
-		    range_of(size_of(s, j->nodes, j->gpus)) == range)
+		    range_index_of(size_of_job(s, j->nodes, j->gpus)) == range)
 			s->room[n++] = (double)j->starts;
 	return spread_json(s->room, n);
 }

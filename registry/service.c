@@ -168,7 +168,7 @@ static int start_http(struct service *s, struct error *err)
 	return rc < 0 ? rc : httpd_new(&http, &s->httpd, err);
 }
 
-static int make_turns(struct service *s, struct error *err)
+static int create_turn_queues(struct service *s, struct error *err)
 {
 	const struct registry_config *cfg = s->cfg;
 	int rc = turns_new(s->pool, cfg->threads, cfg->max_connections,
@@ -191,7 +191,7 @@ int service_start(struct service *s, struct error *err)
 	readiness_init(&s->readiness);
 	s->files_sum = named_files_sum(s->cfg);
 	set_limits(s);
-	rc = make_turns(s, err);
+	rc = create_turn_queues(s, err);
 	if (rc == 0)
 		rc = load_tokens(s, err);
 	if (rc == 0)

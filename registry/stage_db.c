@@ -451,7 +451,8 @@ static void drop_changed(struct job_query *q)
 	q->n_changed = 0;
 }
 
-static int get_all(struct db_conn *c, struct job_query *q, struct error *err)
+static int get_all_events(struct db_conn *c, struct job_query *q,
+			  struct error *err)
 {
 	int rc = start_set_new(&q->set, err), is_packed = 0;
 
@@ -476,7 +477,7 @@ static int get_changed(struct db_conn *c, struct job_query *q,
 	n = DB_QUERY(c, SQL_STAGE_CHANGED, note_changed, q, err, DB_INT(q->id),
 		     DB_INT(q->base->revision), DB_INT(CHANGED_MAX + 1));
 	if (n > CHANGED_MAX)
-		return get_all(c, q, err);
+		return get_all_events(c, q, err);
 	if (n >= 0)
 		n = start_set_copy(q->base->set,
 				   (const char *const *)q->changed,
@@ -497,15 +498,16 @@ static int get_job(struct db_conn *c, void *arg, struct error *err)
 	q->err = err;
 	if (n < 0 || !q->is_wanted)
 		return n < 0 ? n : 0;
-	n = q->base->set ? get_changed(c, q, err) : get_all(c, q, err);
+	n = q->base->set ? get_changed(c, q, err) : get_all_events(c, q, err);
 	if (n >= 0)
 		n = DB_QUERY(c, SQL_STAGE_CLOCKS, note_clock, q, err,
 			     DB_INT(q->id));
 	return n < 0 ? n : 0;
 }
 
-static int run_get(struct db *db, struct job_query *q, struct start_set **ret,
-		   int64_t *ret_left_out, struct error *err)
+static int run_job_query(struct db *db, struct job_query *q,
+			 struct start_set **ret, int64_t *ret_left_out,
+			 struct error *err)
 {
 	int rc = db_run(db, DB_ALONE, get_job, q, err);
 
@@ -530,7 +532,7 @@ int stage_db_get(struct db *db, int64_t id,
 			       .events = SQL_STAGE_EVENTS,
 			       .base = base };
 
-	return run_get(db, &q, ret, ret_left_out, err);
+	return run_job_query(db, &q, ret, ret_left_out, err);
 }
 
 int stage_db_get_ckpt(struct db *db, int64_t id,
@@ -545,7 +547,7 @@ int stage_db_get_ckpt(struct db *db, int64_t id,
 			       .events = SQL_CKPT_EVENTS,
 			       .base = &nothing };
 
-	return run_get(db, &q, ret, ret_left_out, err);
+	return run_job_query(db, &q, ret, ret_left_out, err);
 }
 
 /* ------------------------------------------------------------- not training --- */

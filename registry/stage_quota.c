@@ -55,7 +55,7 @@ void stage_quota_free(struct stage_quota *q)
 }
 
 /* Has the counted hour ended? True also if the clock was set back. */
-static bool is_over(const struct quota_node *e, int64_t now)
+static bool quota_hour_is_over(const struct quota_node *e, int64_t now)
 {
 	return now < e->since || now - e->since >= HOUR_S;
 }
@@ -68,7 +68,7 @@ int stage_quota_check(struct stage_quota *q, const char *node, int64_t now,
 
 	(void)pthread_mutex_lock(&q->lock);
 	HASH_FIND_STR(q->nodes, node, e);
-	is_full = e && !is_over(e, now) && e->n >= q->most;
+	is_full = e && !quota_hour_is_over(e, now) && e->n >= q->most;
 	(void)pthread_mutex_unlock(&q->lock);
 	return is_full ? error_set(err, EDQUOT,
 				   "node '%s' has sent too many events within "
@@ -82,7 +82,7 @@ static void forget_old(struct stage_quota *q, int64_t now)
 	struct quota_node *e, *next;
 
 	HASH_ITER(hh, q->nodes, e, next)
-	if (is_over(e, now))
+	if (quota_hour_is_over(e, now))
 		forget_node(q, e);
 }
 
@@ -119,7 +119,7 @@ void stage_quota_add(struct stage_quota *q, const char *node, uint64_t n,
 	HASH_FIND_STR(q->nodes, node, e);
 	if (!e)
 		e = add_node(q, node, now);
-	if (e && (!e->n || is_over(e, now))) {
+	if (e && (!e->n || quota_hour_is_over(e, now))) {
 		e->since = now;
 		e->n = 0;
 	}

@@ -255,7 +255,7 @@ struct start_search {
 };
 
 /* Look the start up in the cache. Returns 1: not found, so read its events. */
-static int see_start(void *arg, const struct job_start *s)
+static int on_searched_start(void *arg, const struct job_start *s)
 {
 	const char *texts[] = { s->job, s->image, s->label };
 	struct start_search *k = arg;
@@ -289,7 +289,7 @@ static int see_start(void *arg, const struct job_start *s)
 	return 1;
 }
 
-static size_t size_of(const struct start_found *f)
+static size_t memory_of_start(const struct start_found *f)
 {
 	const struct start_report *r = &f->report;
 
@@ -318,7 +318,7 @@ static int analyse_start(struct start_cache *c, struct start_found *f,
 	if (rc == 0)
 		rc = start_blame_find(&f->report, past, &f->blames,
 				      &f->n_blames, err);
-	f->bytes = size_of(f);
+	f->bytes = memory_of_start(f);
 	return rc;
 }
 
@@ -330,8 +330,8 @@ static int get_start(struct start_cache *c, struct start_making *m,
 	struct start_search k = { .cache = c, .is_made = is_made };
 	struct start_set *set = NULL;
 	int64_t left_out = 0;
-	int rc = stage_db_get(c->db, m->id, see_start, &k, &k.base, &set,
-			      &left_out, err);
+	int rc = stage_db_get(c->db, m->id, on_searched_start, &k, &k.base,
+			      &set, &left_out, err);
 
 	start_cache_put(c, k.old);
 	m->revision = k.revision;

@@ -111,7 +111,7 @@ json_t *starts_failed_json(const struct start_report *r)
 
 /* ------------------------------------------------------------------- summary --- */
 
-static int summary_by_begin(const void *x, const void *y)
+static int compare_summary_by_begin(const void *x, const void *y)
 {
 	const struct start_stage *a = *(const struct start_stage *const *)x,
 				 *b = *(const struct start_stage *const *)y;
@@ -121,7 +121,7 @@ static int summary_by_begin(const void *x, const void *y)
 	return strcmp(a->name, b->name);
 }
 
-static int summary_by_length(const void *x, const void *y)
+static int compare_summary_by_length(const void *x, const void *y)
 {
 	const struct start_stage *a = *(const struct start_stage *const *)x,
 				 *b = *(const struct start_stage *const *)y;
@@ -144,11 +144,11 @@ static json_t *summary_stages(const struct start_report *r)
 		if (r->stages[i].is_top && r->stages[i].spread.n)
 			v[n++] = &r->stages[i];
 	if (n > SUMMARY_STAGES) {
-		qsort(v, n, sizeof(*v), summary_by_length);
+		qsort(v, n, sizeof(*v), compare_summary_by_length);
 		n = SUMMARY_STAGES;
 	}
 	if (n)
-		qsort(v, n, sizeof(*v), summary_by_begin);
+		qsort(v, n, sizeof(*v), compare_summary_by_begin);
 	for (size_t i = 0; a && i < n; i++)
 		(void)json_array_append_new(
 			a, json_pack("[s,f]", v[i]->name,

@@ -63,7 +63,7 @@ static json_t *run_json(const struct start_report *r,
 	return o;
 }
 
-static int order_begin(const void *x, const void *y, void *arg)
+static int compare_stage_begins(const void *x, const void *y, void *arg)
 {
 	const struct start_stage *stages = arg;
 	const struct start_stage *a = &stages[*(const uint32_t *)x],
@@ -92,7 +92,7 @@ static uint32_t *sort_numbers(size_t n, void *arg,
 static json_t *stages_json(const struct start_report *r)
 {
 	AUTO_FREE uint32_t *order =
-		sort_numbers(r->n_stages, r->stages, order_begin);
+		sort_numbers(r->n_stages, r->stages, compare_stage_begins);
 	json_t *a = order ? json_array() : NULL;
 
 	for (size_t i = 0; a && i < r->n_stages; i++) {
@@ -167,7 +167,7 @@ struct nodes_until {
 	int64_t ns;
 };
 
-static int order_slow(const void *x, const void *y, void *arg)
+static int compare_nodes_by_busy_time(const void *x, const void *y, void *arg)
 {
 	const struct nodes_until *u = arg;
 	const struct start_node *a = &u->r->nodes[*(const uint32_t *)x],
@@ -203,7 +203,8 @@ static json_t *nodes_json(const struct start_report *r, size_t limit,
 			  int64_t until_ns)
 {
 	struct nodes_until u = { r, until_ns };
-	AUTO_FREE uint32_t *order = sort_numbers(r->n_nodes, &u, order_slow);
+	AUTO_FREE uint32_t *order =
+		sort_numbers(r->n_nodes, &u, compare_nodes_by_busy_time);
 	json_t *a = order ? json_array() : NULL;
 	size_t left = RUNS_MAX;
 
@@ -383,7 +384,8 @@ static int write_bars(const struct start_view *v, struct buf *b)
 {
 	const struct start_report *r = &v->found->report;
 	struct nodes_until u = { r, v->until_ns };
-	AUTO_FREE uint32_t *order = sort_numbers(r->n_nodes, &u, order_slow);
+	AUTO_FREE uint32_t *order =
+		sort_numbers(r->n_nodes, &u, compare_nodes_by_busy_time);
 	int rc = order ? buf_printf(b, "{\"duration_s\":%.3f,\"stages\":[",
 				    clock_seconds(v->until_ns - r->begin_ns))
 		       : -ENOMEM;
@@ -446,7 +448,7 @@ static const struct start_stage *find_stage(const struct start_report *r,
 	return NULL;
 }
 
-static json_t *side_json(const struct start_stage *s)
+static json_t *stage_side_json(const struct start_stage *s)
 {
 	return s ? json_pack("{s:f,s:f,s:f,s:f,s:I,s:I}", "median_s",
 			     clock_seconds(s->spread.median_ns), "max_s",
@@ -465,8 +467,8 @@ static json_t *pair_json(const char *name, const struct start_stage *a,
 
 	return json_pack("{s:s,s:b,s:o,s:o,s:f}", "stage", name, "top",
 			 (a && a->is_top) || (b && b->is_top), "a",
-			 side_json(a), "b", side_json(b), "change_s",
-			 clock_seconds(y - x));
+			 stage_side_json(a), "b", stage_side_json(b),
+			 "change_s", clock_seconds(y - x));
 }
 
 /* Pairs of stages: those of the first start in the order in which they began, then those that only
@@ -475,9 +477,9 @@ static json_t *pairs_json(const struct start_report *a,
 			  const struct start_report *b)
 {
 	AUTO_FREE uint32_t *x =
-		sort_numbers(a->n_stages, a->stages, order_begin);
+		sort_numbers(a->n_stages, a->stages, compare_stage_begins);
 	AUTO_FREE uint32_t *y =
-		sort_numbers(b->n_stages, b->stages, order_begin);
+		sort_numbers(b->n_stages, b->stages, compare_stage_begins);
 	json_t *list = x && y ? json_array() : NULL;
 
 	for (size_t i = 0; list && i < a->n_stages; i++) {

@@ -187,7 +187,7 @@ static int list_due(struct service *s, enum history_sum what, int64_t now,
  * there may be more. After ROW_MAX failures in a row, only the last start is tried: if it succeeds,
  * the failures were the other starts' own fault, and these are skipped the next time.
  */
-static bool sum_due(struct sweep *sweep, enum history_sum what)
+static bool sum_up_due_starts(struct sweep *sweep, enum history_sum what)
 {
 	struct service *s = sweep->service;
 	struct sums r = { .service = s, .what = what };
@@ -340,10 +340,11 @@ static void run_sweep(struct work *w)
 	struct sweep *sweep = container_of(w, struct sweep, work);
 	struct service *s = sweep->service;
 
-	sweep->has_more = sum_due(sweep, HISTORY_TIMES);
+	sweep->has_more = sum_up_due_starts(sweep, HISTORY_TIMES);
 	/* Enforce the limits before more sums are added. */
 	sweep->has_more = sweep_sums(s) && sweep->has_more;
-	sweep->has_more = sum_due(sweep, HISTORY_CKPT) || sweep->has_more;
+	sweep->has_more =
+		sum_up_due_starts(sweep, HISTORY_CKPT) || sweep->has_more;
 	for (size_t i = 0;
 	     i < ARRAY_SIZE(steps) && !atomic_load(&sweep->stopping); i++)
 		steps[i](s);
@@ -356,7 +357,7 @@ static void sweep_in(struct sweep *sweep, int64_t ns)
 		log_warning("service", "no sweep reason=\"out of memory\"");
 }
 
-static void done_sweep(struct work *w)
+static void on_sweep_done(struct work *w)
 {
 	struct sweep *sweep = container_of(w, struct sweep, work);
 
@@ -386,7 +387,7 @@ int sweep_start(struct sweep *sweep, struct service *s, struct error *err)
 	sweep->service = s;
 	sweep->timer.fn = on_sweep;
 	sweep->work.run = run_sweep;
-	sweep->work.done = done_sweep;
+	sweep->work.done = on_sweep_done;
 	return loop_timer_start(s->loop, &sweep->timer, 0, err);
 }
 

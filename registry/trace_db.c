@@ -228,7 +228,7 @@ static int judge_start(struct db_conn *c, struct put *p, struct error *err)
 	return rc < 0 ? rc : 0;
 }
 
-static int judge_only(struct db_conn *c, void *arg, struct error *err)
+static int judge_only_recording(struct db_conn *c, void *arg, struct error *err)
 {
 	struct put *p = arg;
 	const struct trace_recording *r = p->r;
@@ -247,7 +247,7 @@ int trace_db_judge(struct db *db, const struct trace_recording *r, int64_t now,
 {
 	struct put p = { .r = r, .now = now, .ret = ret };
 
-	return db_run(db, DB_ALONE, judge_only, &p, err);
+	return db_run(db, DB_ALONE, judge_only_recording, &p, err);
 }
 
 static int remove_start(struct db_conn *c, int64_t id, struct put *p,

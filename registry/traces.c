@@ -90,7 +90,7 @@ static bool wants_json(const struct call *c)
 	return accept && strstr(accept, JSON);
 }
 
-static bool has_it(const struct call *c, struct hot_list_text *list)
+static bool client_has_list(const struct call *c, struct hot_list_text *list)
 {
 	const char *tags = httpd_head_get(&c->req->head, "If-None-Match");
 
@@ -199,7 +199,7 @@ static int get_hot_list(struct call *c, const struct start_query *q,
 	if (rc < 0)
 		return rc;
 	rc = put_headers(c, &s, list, err);
-	if (rc < 0 || has_it(c, list)) {
+	if (rc < 0 || client_has_list(c, list)) {
 		hot_put(c->service->hot, list);
 		c->reply.status = HTTPD_NOT_MODIFIED;
 		return rc;
