@@ -116,7 +116,8 @@ static bool read_zone(const char *p, const char *end, int *ret)
 	return true;
 }
 
-static int64_t as_time(struct tm *tm, bool is_local, int zone, int64_t ns)
+static int64_t convert_tm_to_ns(struct tm *tm, bool is_local, int zone,
+				int64_t ns)
 {
 	int64_t s;
 
@@ -153,7 +154,7 @@ static int64_t read_date(const char *s, const char *end)
 	is_local = !read_zone(p, end, &zone);
 	tm.tm_year -= 1900;
 	tm.tm_mon--;
-	return as_time(&tm, is_local, zone, ns);
+	return convert_tm_to_ns(&tm, is_local, zone, ns);
 }
 
 /* Complete a local date that has no year: this year, or last year if it would be in the future. */
@@ -167,11 +168,11 @@ static int64_t complete_past_date(struct tm *tm, int64_t ns)
 		return STAGE_NONE;
 	tm->tm_year = today.tm_year;
 	last = *tm;
-	at = as_time(tm, true, 0, ns);
+	at = convert_tm_to_ns(tm, true, 0, ns);
 	if (at / NS_PER_S <= now + 86400)
 		return at;
 	last.tm_year--;
-	return as_time(&last, true, 0, ns);
+	return convert_tm_to_ns(&last, true, 0, ns);
 }
 
 /* Read journald's short form, "Jan 2 03:04:05". */
@@ -214,7 +215,7 @@ static int64_t read_glog(const char *s, const char *end)
 	p += n + 9;
 	tm.tm_mon--;
 	tm.tm_year -= 1900;
-	return n == 8 ? as_time(&tm, true, 0, read_fraction(&p, end))
+	return n == 8 ? convert_tm_to_ns(&tm, true, 0, read_fraction(&p, end))
 		      : complete_past_date(&tm, read_fraction(&p, end));
 }
 

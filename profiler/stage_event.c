@@ -32,7 +32,7 @@ static const char *const fact_names[STAGE_FACTS] = {
 
 /* ------------------------------------------------------------------ fields --- */
 
-static bool is_same(struct stage_text t, const char *s)
+static bool text_equals(struct stage_text t, const char *s)
 {
 	return t.n == strlen(s) && memcmp(t.s, s, t.n) == 0;
 }
@@ -94,7 +94,7 @@ static bool read_ev(struct fields *f, struct stage_text v)
 					     [STAGE_MARK] = "mark" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names) && !f->has_ev; i++) {
-		if (is_same(v, names[i])) {
+		if (text_equals(v, names[i])) {
 			f->e->ev = (enum stage_ev)i;
 			f->has_ev = true;
 			return true;
@@ -122,7 +122,7 @@ static bool read_fact(uint64_t facts[STAGE_FACTS], struct stage_text key,
 	for (size_t i = 0; i < STAGE_FACTS; i++) {
 		int64_t n = STAGE_NONE;
 
-		if (!is_same(key, fact_names[i]))
+		if (!text_equals(key, fact_names[i]))
 			continue;
 		if (facts[i] || !read_number(v, STAGE_FACT_MAX, &n))
 			return false;
@@ -139,33 +139,33 @@ static bool read_field(struct fields *f, struct stage_text key,
 {
 	struct stage_event *e = f->e;
 
-	if (is_same(key, "stage"))
+	if (text_equals(key, "stage"))
 		return read_text(v, stage_is_name, &e->stage);
-	if (is_same(key, "ev"))
+	if (text_equals(key, "ev"))
 		return read_ev(f, v);
-	if (is_same(key, "job"))
+	if (text_equals(key, "job"))
 		return read_text(v, stage_is_job, &e->job);
-	if (is_same(key, "node"))
+	if (text_equals(key, "node"))
 		return read_text(v, stage_is_node, &e->node);
-	if (is_same(key, "ts"))
+	if (text_equals(key, "ts"))
 		return read_number(v, STAGE_TS_MAX, &e->ts_ns);
-	if (is_same(key, "mono"))
+	if (text_equals(key, "mono"))
 		return read_number(v, STAGE_MONO_MAX, &e->mono_ns);
-	if (is_same(key, "attempt"))
+	if (text_equals(key, "attempt"))
 		return read_number(v, INT64_MAX, &e->attempt);
-	if (is_same(key, "rank"))
+	if (text_equals(key, "rank"))
 		return read_number(v, INT64_MAX, &e->rank);
-	if (is_same(key, "id"))
+	if (text_equals(key, "id"))
 		return read_number(v, INT64_MAX, &e->id);
-	if (is_same(key, "status"))
+	if (text_equals(key, "status"))
 		return read_number(v, INT64_MAX, &e->status);
-	if (is_same(key, "boot"))
+	if (text_equals(key, "boot"))
 		return !e->boot && read_hex(v, 16, &e->boot);
-	if (is_same(key, "crc"))
+	if (text_equals(key, "crc"))
 		return read_crc(f, key, v);
-	if (is_same(key, "image"))
+	if (text_equals(key, "image"))
 		return read_text(v, stage_is_image, &e->image);
-	if (is_same(key, "label"))
+	if (text_equals(key, "label"))
 		return read_text(v, stage_is_name, &e->label);
 	return read_fact(e->facts, key, v);
 }
@@ -191,7 +191,7 @@ bool stage_facts_parse(const char *text, uint64_t ret[STAGE_FACTS])
 
 /* Does the text at `p` end what the event is embedded in: quotes, JSON, or a sentence? A comma ends
  * it only before a space or a quote. */
-static bool is_close(const char *p, const char *end)
+static bool is_closing_character(const char *p, const char *end)
 {
 	if (*p == ',' || *p == ';')
 		return p + 1 == end || isspace((unsigned char)p[1]) ||
@@ -209,7 +209,8 @@ static const char *skip_blanks(const char *p, const char *end)
 
 static const char *word_end(const char *p, const char *end)
 {
-	while (p < end && !isspace((unsigned char)*p) && !is_close(p, end))
+	while (p < end && !isspace((unsigned char)*p) &&
+	       !is_closing_character(p, end))
 		p++;
 	return p;
 }
@@ -238,7 +239,7 @@ static bool read_fields(struct fields *f, const char *p, const char *end)
 			break;
 		key = (struct stage_text){ word, (size_t)(eq - word) };
 		value = (struct stage_text){ eq + 1, (size_t)(p - eq - 1) };
-		is_last = is_last_word(p, end) || is_same(key, "crc");
+		is_last = is_last_word(p, end) || text_equals(key, "crc");
 		/* Cut off punctuation that ends a sentence: it is not part of the value. */
 		while (is_last && value.n &&
 		       strchr(".:!?", value.s[value.n - 1]))

@@ -41,8 +41,8 @@ static bool is_said_twice(struct stage_lines *l, const struct stage_event *e)
 	return is_same;
 }
 
-static int look_through(struct stage_lines *l, const char *line, size_t len,
-			stage_lines_fn *each, void *arg)
+static int find_events_in_line(struct stage_lines *l, const char *line,
+			       size_t len, stage_lines_fn *each, void *arg)
 {
 	struct stage_event e;
 	struct stage_scan at = { .pos = 0 };
@@ -82,7 +82,7 @@ int stage_lines_feed(struct stage_lines *l, const char *data, size_t len,
 			n = room;
 		if (l->len == 0 && nl && n == (size_t)(nl - data) + 1) {
 			/* A whole line in the input need not be copied. */
-			rc = look_through(l, data, n, each, arg);
+			rc = find_events_in_line(l, data, n, each, arg);
 		} else {
 			memcpy(l->line + l->len, data, n);
 			l->len += n;
@@ -101,5 +101,5 @@ int stage_lines_end(struct stage_lines *l, stage_lines_fn *each, void *arg)
 	size_t n = l->len;
 
 	l->len = 0;
-	return look_through(l, l->line, n, each, arg);
+	return find_events_in_line(l, l->line, n, each, arg);
 }

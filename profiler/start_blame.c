@@ -182,8 +182,8 @@ static int64_t explain_by_count(const struct blame_stage *b, size_t i,
 			 (1 - (double)(median + 1) / (double)(own + 1)));
 }
 
-static int64_t rule_again(const struct blame_stage *b, size_t i,
-			  struct start_blame *say)
+static int64_t rule_failed_attempts(const struct blame_stage *b, size_t i,
+				    struct start_blame *say)
 {
 	say->own = b->cells[i].attempts;
 	say->median = 1;
@@ -263,7 +263,7 @@ static int64_t rule_origin(const struct blame_stage *b, size_t i,
 }
 
 static blame_rule *const rules[START_CAUSES] = {
-	[START_CAUSE_AGAIN] = rule_again,
+	[START_CAUSE_AGAIN] = rule_failed_attempts,
 	[START_CAUSE_RETRIES] = rule_retries,
 	[START_CAUSE_THROTTLED] = rule_throttled,
 	[START_CAUSE_DISK] = rule_disk,
@@ -309,7 +309,7 @@ static void blame_cell(const struct blame_stage *b, size_t i,
 
 /* -------------------------------------------------------------------- all --- */
 
-static int order_cell_time(const void *x, const void *y, void *arg)
+static int compare_blames_by_time(const void *x, const void *y, void *arg)
 {
 	const struct start_report *r = arg;
 	const struct start_blame *a = x, *b = y;
@@ -321,7 +321,7 @@ static int order_cell_time(const void *x, const void *y, void *arg)
 	return (a->cell > b->cell) - (a->cell < b->cell);
 }
 
-static int order_blames(const void *x, const void *y)
+static int compare_blames_by_cell(const void *x, const void *y)
 {
 	const struct start_blame *a = x, *b = y;
 
@@ -407,13 +407,13 @@ static int blame_stages(const struct start_report *r, struct start_blame *v,
 }
 
 /* Order by node, so that nesting can be examined node by node. */
-static int order_blame_node(const void *x, const void *y, void *arg)
+static int compare_blames_by_node(const void *x, const void *y, void *arg)
 {
 	const struct start_report *r = arg;
 	const struct start_blame *a = x, *b = y;
 	uint32_t k = r->cells[a->cell].node, m = r->cells[b->cell].node;
 
-	return k != m ? (k < m ? -1 : 1) : order_cell_time(x, y, arg);
+	return k != m ? (k < m ? -1 : 1) : compare_blames_by_time(x, y, arg);
 }
 
 int start_blame_find(const struct start_report *r,
@@ -427,7 +427,7 @@ int start_blame_find(const struct start_report *r,
 	if (!v || blame_stages(r, v, &n) < 0)
 		return error_nomem(err);
 	if (n)
-		qsort_r(v, n, sizeof(*v), order_blame_node, plain);
+		qsort_r(v, n, sizeof(*v), compare_blames_by_node, plain);
 	for (size_t i = 1; i <= n; i++) {
 		if (i < n &&
 		    r->cells[v[i].cell].node == r->cells[v[from].cell].node)
@@ -437,7 +437,7 @@ int start_blame_find(const struct start_report *r,
 	}
 	take_past(r, past, v, n);
 	if (n)
-		qsort(v, n, sizeof(*v), order_blames);
+		qsort(v, n, sizeof(*v), compare_blames_by_cell);
 	*ret = steal_ptr(&v);
 	*ret_n = n;
 	return 0;

@@ -69,7 +69,7 @@ uint64_t start_ckpt_rate(uint64_t bytes, int64_t ns)
 
 /* -------------------------------------------------------------------- nodes --- */
 
-static int order_slow_first(const void *x, const void *y, void *arg)
+static int compare_nodes_slow_first(const void *x, const void *y, void *arg)
 {
 	const struct start_node *names = arg;
 	const struct start_ckpt_node *a = x, *b = y;
@@ -101,8 +101,8 @@ static int make_nodes(const struct start_report *r,
 				kind);
 		add_sum(&p->sum, &to->sum);
 	}
-	qsort_r(p->nodes, p->n_nodes, sizeof(*p->nodes), order_slow_first,
-		r->nodes);
+	qsort_r(p->nodes, p->n_nodes, sizeof(*p->nodes),
+		compare_nodes_slow_first, r->nodes);
 	return 0;
 }
 
@@ -113,7 +113,7 @@ struct ckpt_span {
 	int64_t begin_ns, end_ns;
 };
 
-static int order_spans(const void *x, const void *y, void *arg)
+static int compare_spans_by_begin(const void *x, const void *y, void *arg)
 {
 	const struct ckpt_span *a = x, *b = y;
 
@@ -171,7 +171,7 @@ static void find_rounds(struct ckpt_span *v, size_t n,
 {
 	struct start_ckpt_round *to = NULL;
 
-	start_sort(v, n, sizeof(*v), order_spans, NULL);
+	start_sort(v, n, sizeof(*v), compare_spans_by_begin, NULL);
 	for (size_t i = 0; i < n; i++) {
 		if (!to || v[i].begin_ns - to->end_ns > START_CKPT_PAUSE_NS) {
 			to = &p->rounds[p->n_rounds++];
@@ -186,7 +186,7 @@ static void find_rounds(struct ckpt_span *v, size_t n,
 }
 
 /* The last round that began at or before `begin_ns`. */
-static uint32_t round_of(const struct start_ckpt_part *p, int64_t begin_ns)
+static uint32_t find_round_at(const struct start_ckpt_part *p, int64_t begin_ns)
 {
 	size_t lo = 0, hi = p->n_rounds;
 
@@ -211,7 +211,7 @@ static void group_by_round(const struct start_report *r,
 			   size_t *at, uint32_t *to)
 {
 	for (size_t i = 0; i < n; i++) {
-		of[i] = round_of(p, r->runs[runs[i]].begin_ns);
+		of[i] = find_round_at(p, r->runs[runs[i]].begin_ns);
 		at[of[i] + 1]++;
 	}
 	for (size_t i = 1; i <= p->n_rounds; i++)

@@ -18,9 +18,9 @@
 
 /* Find the cause to attach to a straggler's run of the stage; NULL: the run is not of a
  * straggler. */
-static const struct start_blame *blame_of(const struct start_report *r,
-					  const struct start_title *n,
-					  const struct start_run *run)
+static const struct start_blame *find_blame_of_run(const struct start_report *r,
+						   const struct start_title *n,
+						   const struct start_run *run)
 {
 	size_t lo = 0, hi = n->n_blames;
 
@@ -73,7 +73,7 @@ static int chrome_node(const struct start_report *r,
 					",\"status\":%" PRId64,
 					run->attempt,
 					run->status < 0 ? 0 : run->status);
-		b = blame_of(r, title, run);
+		b = find_blame_of_run(r, title, run);
 		if (rc == 0 && b)
 			rc = buf_printf(ret,
 					",\"cause\":\"%s\",\"excess_s\":%.3f",
@@ -115,7 +115,7 @@ static int write_csv(const struct start_report *r, const struct start_title *n,
 
 	for (size_t i = 0; rc == 0 && i < r->n_runs; i++) {
 		const struct start_run *run = &r->runs[i];
-		const struct start_blame *b = blame_of(r, n, run);
+		const struct start_blame *b = find_blame_of_run(r, n, run);
 
 		rc = buf_printf(ret, "%s,%" PRId64 ",%s,", n->job, n->attempt,
 				r->nodes[run->node].name);
@@ -241,7 +241,7 @@ static uint64_t run_span(const struct otlp *o, size_t run)
 static int put_run(struct otlp *o, size_t i, uint64_t parent)
 {
 	const struct start_run *run = &o->r->runs[i];
-	const struct start_blame *b = blame_of(o->r, o->title, run);
+	const struct start_blame *b = find_blame_of_run(o->r, o->title, run);
 	int rc = buf_puts(o->ret, ",\n");
 
 	if (rc == 0)

@@ -8,36 +8,36 @@
 
 #include "profiler/start_priv.h"
 
-static int compare(int64_t a, int64_t b)
+static int compare_two_numbers(int64_t a, int64_t b)
 {
 	return (a > b) - (a < b);
 }
 
-static int order_events(const void *x, const void *y, void *arg)
+static int compare_events(const void *x, const void *y, void *arg)
 {
 	const struct set_event *a = x, *b = y;
-	int c = compare(a->node, b->node);
+	int c = compare_two_numbers(a->node, b->node);
 
 	(void)arg;
 
 	if (c == 0)
-		c = compare(a->rank, b->rank);
+		c = compare_two_numbers(a->rank, b->rank);
 	if (c == 0)
-		c = compare(a->at_ns, b->at_ns);
+		c = compare_two_numbers(a->at_ns, b->at_ns);
 	if (c == 0)
-		c = compare(a->stage, b->stage);
+		c = compare_two_numbers(a->stage, b->stage);
 	if (c == 0)
-		c = compare(a->ev, b->ev);
+		c = compare_two_numbers(a->ev, b->ev);
 	if (c == 0)
-		c = compare(a->mono_ns, b->mono_ns);
+		c = compare_two_numbers(a->mono_ns, b->mono_ns);
 	/* The order must not depend on the order of arrival. */
-	return c ? c : compare(a->ts_ns, b->ts_ns);
+	return c ? c : compare_two_numbers(a->ts_ns, b->ts_ns);
 }
 
 /* Are the two events copies of the same event? */
 static bool are_copies(const struct set_event *a, const struct set_event *b)
 {
-	return order_events(a, b, NULL) == 0;
+	return compare_events(a, b, NULL) == 0;
 }
 
 /* State of one track: the index of a run, plus 1, for each stage. */
@@ -135,7 +135,7 @@ static void next_track(struct track *t)
 	t->first = t->r->n_runs;
 }
 
-static void pair_all(struct start_set *s, struct track *t)
+static void pair_events_to_runs(struct start_set *s, struct track *t)
 {
 	const struct set_event *last = NULL;
 
@@ -191,7 +191,7 @@ static void sort_events(struct start_set *s)
 		    s->events[i].node == s->events[from].node)
 			continue;
 		start_sort(s->events + from, i - from, sizeof(*s->events),
-			   order_events, NULL);
+			   compare_events, NULL);
 		from = i;
 	}
 }
@@ -210,28 +210,29 @@ int start_pair(struct start_set *s, struct start_report *r)
 		return -ENOMEM;
 	find_ends(s, r);
 	sort_events(s);
-	pair_all(s, &t);
+	pair_events_to_runs(s, &t);
 	return 0;
 }
 
 /* ------------------------------------------------------------------ nesting --- */
 
 /* Order by node, rank and begin; of runs with the same begin, the longer comes first. */
-static int order_nesting(const void *x, const void *y, void *arg)
+static int compare_runs_for_nesting(const void *x, const void *y, void *arg)
 {
 	const struct start_run *runs = arg;
 	const struct start_run *a = &runs[*(const uint32_t *)x],
 			       *b = &runs[*(const uint32_t *)y];
-	int c = compare(a->node, b->node);
+	int c = compare_two_numbers(a->node, b->node);
 
 	if (c == 0)
-		c = compare(a->rank, b->rank);
+		c = compare_two_numbers(a->rank, b->rank);
 	if (c == 0)
-		c = compare(a->begin_ns, b->begin_ns);
-	return c ? c : compare(b->end_ns, a->end_ns);
+		c = compare_two_numbers(a->begin_ns, b->begin_ns);
+	return c ? c : compare_two_numbers(b->end_ns, a->end_ns);
 }
 
-/* Runs in the order of order_nesting(), and for each the latest end in its track up to it. */
+/* Runs in the order of compare_runs_for_nesting(), and for each the latest end in its track up to
+ * it. */
 struct nesting {
 	struct start_report *r;
 	uint32_t *order;
@@ -297,7 +298,8 @@ int start_nest(struct start_report *r)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->n_runs; i++)
 		order[i] = (uint32_t)i;
-	start_sort(order, r->n_runs, sizeof(*order), order_nesting, r->runs);
+	start_sort(order, r->n_runs, sizeof(*order), compare_runs_for_nesting,
+		   r->runs);
 	nest_runs(&k);
 	return 0;
 }

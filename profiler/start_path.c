@@ -14,12 +14,12 @@
 #define LOOKS_MAX 10000u /* runs examined for one step */
 #define STEPS_MAX 1000u
 
-static bool is_work(const struct start_run *run)
+static bool run_is_work(const struct start_run *run)
 {
 	return run->is_top && !run->is_open && !run->is_wait;
 }
 
-static int order_ends(const void *x, const void *y, void *arg)
+static int compare_runs_by_end(const void *x, const void *y, void *arg)
 {
 	const struct start_run *runs = arg;
 	const struct start_run *a = &runs[*(const uint32_t *)x],
@@ -29,8 +29,9 @@ static int order_ends(const void *x, const void *y, void *arg)
 }
 
 /* Number of runs that ended at or before `at_ns`; `order` sorts them by end. */
-static size_t ended_by(const struct start_report *r, const uint32_t *order,
-		       size_t n, int64_t at_ns)
+static size_t count_runs_ended_by(const struct start_report *r,
+				  const uint32_t *order, size_t n,
+				  int64_t at_ns)
 {
 	size_t lo = 0;
 
@@ -52,7 +53,8 @@ static size_t ended_by(const struct start_report *r, const uint32_t *order,
 static bool find_before(const struct start_report *r, const uint32_t *order,
 			size_t n, const struct start_run *run, size_t *ret)
 {
-	size_t last = ended_by(r, order, n, run->begin_ns + SLACK_NS);
+	size_t last =
+		count_runs_ended_by(r, order, n, run->begin_ns + SLACK_NS);
 	bool is_found = false;
 
 	for (size_t i = last; i > 0 && last - i < LOOKS_MAX; i--) {
@@ -72,7 +74,7 @@ static bool find_before(const struct start_report *r, const uint32_t *order,
 	return is_found;
 }
 
-static void turn_round(struct start_report *r)
+static void reverse_path(struct start_report *r)
 {
 	for (size_t i = 0, k = r->n_path; i + 1 < k; i++, k--) {
 		struct start_step s = r->path[i];
@@ -98,16 +100,16 @@ int start_find_path(struct start_report *r)
 	if (!order || !r->path)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->n_runs; i++)
-		if (is_work(&r->runs[i]))
+		if (run_is_work(&r->runs[i]))
 			order[n++] = (uint32_t)i;
 	if (!n)
 		return 0;
-	qsort_r(order, n, sizeof(*order), order_ends, r->runs);
+	qsort_r(order, n, sizeof(*order), compare_runs_by_end, r->runs);
 	at = n - 1;
 	do {
 		r->path[r->n_path++].run = order[at];
 	} while (r->n_path < STEPS_MAX &&
 		 find_before(r, order, n, &r->runs[order[at]], &at));
-	turn_round(r);
+	reverse_path(r);
 	return 0;
 }

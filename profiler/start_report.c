@@ -81,7 +81,7 @@ void start_spread_of(int64_t *v, size_t n, struct start_spread *ret)
 /* -------------------------------------------------------------------- cells --- */
 
 /* Sort runs by stage; they are already sorted by node, rank and begin. */
-static int order_by_stage(struct start_report *r)
+static int sort_runs_by_stage(struct start_report *r)
 {
 	AUTO_FREE uint32_t *at = calloc(r->n_stages + 1, sizeof(*at));
 	uint32_t *order = calloc(r->n_runs + 1, sizeof(*order));
@@ -175,7 +175,7 @@ static int sum_stages(struct start_report *r)
 	size_t from = 0;
 
 	r->cells = calloc(r->n_runs + 1, sizeof(*r->cells));
-	if (!room || !r->cells || order_by_stage(r) < 0)
+	if (!room || !r->cells || sort_runs_by_stage(r) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->n_runs; i++)
 		r->stages[r->runs[i].stage].tops += r->runs[i].is_top;
@@ -195,7 +195,7 @@ static int sum_stages(struct start_report *r)
 
 /* -------------------------------------------------------------------- nodes --- */
 
-static int order_node(const void *x, const void *y, void *arg)
+static int compare_runs_by_node(const void *x, const void *y, void *arg)
 {
 	const struct start_run *runs = arg;
 	const struct start_run *a = &runs[*(const uint32_t *)x],
@@ -283,7 +283,8 @@ static int sum_nodes(struct start_report *r)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->n_runs; i++)
 		order[i] = (uint32_t)i;
-	start_sort(order, r->n_runs, sizeof(*order), order_node, r->runs);
+	start_sort(order, r->n_runs, sizeof(*order), compare_runs_by_node,
+		   r->runs);
 	for (size_t i = 1; i <= r->n_runs; i++) {
 		if (i < r->n_runs &&
 		    r->runs[order[i]].node == r->runs[order[from]].node)

@@ -68,7 +68,8 @@ static int names_add(struct start_labels *t, const char *s,
 }
 
 /* Get the number of a name; a new name is added. */
-static int names_take(struct start_labels *t, const char *s, uint32_t *ret)
+static int find_or_add_name(struct start_labels *t, const char *s,
+			    uint32_t *ret)
 {
 	struct start_label *e;
 	int rc = 0;
@@ -83,8 +84,8 @@ static int names_take(struct start_labels *t, const char *s, uint32_t *ret)
 
 /* Get the number of a stage. A new name counts for the node that sends it: a node that invents
  * names cannot use up the room for those of others. */
-static int stage_take(struct start_set *s, uint32_t node, const char *stage,
-		      uint32_t *ret)
+static int find_or_add_stage_name(struct start_set *s, uint32_t node,
+				  const char *stage, uint32_t *ret)
 {
 	struct start_label *by = s->nodes.v[node];
 	uint32_t before = s->stages.n;
@@ -100,7 +101,7 @@ static int stage_take(struct start_set *s, uint32_t node, const char *stage,
 	HASH_FIND_STR(s->stages.by_text, stage, e);
 	if (!e && by->n_stages == START_STAGES_NODE_MAX)
 		return -EFBIG;
-	rc = names_take(&s->stages, stage, ret);
+	rc = find_or_add_name(&s->stages, stage, ret);
 	by->n_stages += s->stages.n - before;
 	return rc;
 }
@@ -197,9 +198,9 @@ int start_set_add(struct start_set *s, const struct start_event *e,
 	if (s->n_events && strcmp(s->nodes.v[to[-1].node]->s, e->node) == 0)
 		to->node = to[-1].node;
 	else
-		rc = names_take(&s->nodes, e->node, &to->node);
+		rc = find_or_add_name(&s->nodes, e->node, &to->node);
 	if (rc == 0)
-		rc = stage_take(s, to->node, e->stage, &to->stage);
+		rc = find_or_add_stage_name(s, to->node, e->stage, &to->stage);
 	if (rc == 0)
 		rc = facts_take(s, e->facts, &to->facts);
 	if (rc < 0)
@@ -226,7 +227,7 @@ int start_set_clock(struct start_set *s, const char *node,
 	if (!start_clock_is_sane(c))
 		return error_set(err, EINVAL, "the clock of '%s' is none",
 				 node);
-	rc = names_take(&s->nodes, node, &n);
+	rc = find_or_add_name(&s->nodes, node, &n);
 	if (rc == 0 && s->n_clocks >= 2 * (size_t)START_NODES_MAX)
 		rc = -EFBIG;
 	if (rc == 0)
@@ -328,7 +329,7 @@ void start_set_drop_facts(struct start_set *s)
 /* ---------------------------------------------------------------- alignment --- */
 
 /* Order by node and boot, the best exchange first. */
-static int order_clocks(const void *x, const void *y)
+static int compare_clocks(const void *x, const void *y)
 {
 	const struct set_clock *a = x, *b = y;
 
@@ -339,7 +340,7 @@ static int order_clocks(const void *x, const void *y)
 	return (a->c.rtt_ns > b->c.rtt_ns) - (a->c.rtt_ns < b->c.rtt_ns);
 }
 
-static int order_boots(const void *x, const void *y, void *arg)
+static int compare_events_by_boot(const void *x, const void *y, void *arg)
 {
 	const struct set_event *a = x, *b = y;
 
@@ -446,19 +447,21 @@ int start_set_align(struct start_set *s)
 	if (group_by_node(s) < 0)
 		return -ENOMEM;
 	if (s->n_clocks)
-		qsort(s->clocks, s->n_clocks, sizeof(*s->clocks), order_clocks);
+		qsort(s->clocks, s->n_clocks, sizeof(*s->clocks),
+		      compare_clocks);
 	for (size_t i = 1; i <= s->n_events; i++) {
 		if (i < s->n_events &&
 		    s->events[i].node == s->events[from].node)
 			continue;
 		start_sort(s->events + from, i - from, sizeof(*s->events),
-			   order_boots, NULL);
+			   compare_events_by_boot, NULL);
 		from = i;
 	}
 	from = 0;
 	for (size_t i = 1; i <= s->n_events; i++) {
 		if (i < s->n_events &&
-		    order_boots(&s->events[from], &s->events[i], NULL) == 0)
+		    compare_events_by_boot(&s->events[from], &s->events[i],
+					   NULL) == 0)
 			continue;
 		align_boot(s, s->events + from, i - from, room);
 		from = i;

@@ -66,7 +66,7 @@ static void count_track(struct wait_search *p, size_t from, size_t to)
 	}
 }
 
-static bool is_most(uint32_t part, uint32_t whole)
+static bool is_majority(uint32_t part, uint32_t whole)
 {
 	return 2 * part > whole;
 }
@@ -89,10 +89,10 @@ static struct start_run *mark_track(struct wait_search *p, size_t from,
 
 		p->marked[run->stage] = to;
 		run->goes_on = run->is_open && !run->is_late && is_last &&
-			       !(has_later && is_most(s->ended, s->tracks));
+			       !(has_later && is_majority(s->ended, s->tracks));
 		if (run->goes_on && !in)
 			in = run;
-		has_later |= is_most(s->top_runs, s->runs);
+		has_later |= is_majority(s->top_runs, s->runs);
 	}
 	return in;
 }
@@ -142,7 +142,8 @@ find_missing(const struct wait_search *p, uint32_t node, size_t from, size_t to)
 		const struct start_stage *s = &r->stages[i];
 		bool has = false;
 
-		if (!s->is_top || !is_most(p->stages[i].nodes, r->n_nodes) ||
+		if (!s->is_top ||
+		    !is_majority(p->stages[i].nodes, r->n_nodes) ||
 		    (first && first->begin_ns <= s->begin_ns))
 			continue;
 		for (size_t k = from; k < to && !has; k++)
@@ -194,7 +195,7 @@ static bool is_waited_for(const struct wait_search *p, uint32_t node)
 {
 	const struct start_report *r = p->r;
 
-	return !r->is_ready || (is_most(p->n_ready, (uint32_t)r->n_nodes) &&
+	return !r->is_ready || (is_majority(p->n_ready, (uint32_t)r->n_nodes) &&
 				!r->nodes[node].has_mark);
 }
 
@@ -228,7 +229,7 @@ static void find_node_waits(struct wait_search *p, size_t from, size_t to)
 		add_wait_before(p, from, to);
 }
 
-static int order_waits(const void *x, const void *y)
+static int compare_waits(const void *x, const void *y)
 {
 	const struct start_wait *a = x, *b = y;
 	uint64_t k = (uint64_t)a->done * b->of, m = (uint64_t)b->done * a->of;
@@ -299,7 +300,7 @@ int start_find_waits(struct start_report *r)
 		find_node_waits(&p, i, to);
 	}
 	if (r->n_waits)
-		qsort(r->waits, r->n_waits, sizeof(*r->waits), order_waits);
+		qsort(r->waits, r->n_waits, sizeof(*r->waits), compare_waits);
 	mark_waited(r);
 	return 0;
 }
@@ -327,7 +328,7 @@ static int64_t failure_key(const struct start_run *run)
 
 /* Order failures; those whose retry succeeded come last, because they are not the cause of
  * anything. */
-static int order_failures(const void *x, const void *y, void *arg)
+static int compare_failures(const void *x, const void *y, void *arg)
 {
 	const struct start_run *runs = arg;
 	const struct start_failure *a = x, *b = y;
@@ -376,7 +377,7 @@ int start_find_failures(struct start_report *r)
 	}
 	if (r->n_failures)
 		qsort_r(r->failures, r->n_failures, sizeof(*r->failures),
-			order_failures, r->runs);
+			compare_failures, r->runs);
 	return 0;
 }
 

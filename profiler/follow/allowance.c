@@ -21,8 +21,8 @@ struct allowance_share {
 	char name[];
 };
 
-static struct allowance_share *share_of(struct allowance_share **table,
-					const char *name)
+static struct allowance_share *find_or_add_share(struct allowance_share **table,
+						 const char *name)
 {
 	size_t len = strlen(name);
 	struct allowance_share *s;
@@ -112,7 +112,7 @@ void allowance_tell(struct allowance *a, const char *pod, const char *reason)
 	struct allowance_share *s;
 
 	begin_hour_if_due(a);
-	s = share_of(&a->pods, pod);
+	s = find_or_add_share(&a->pods, pod);
 	if (s)
 		log_once_an_hour(a, s, reason);
 }
@@ -129,8 +129,8 @@ bool allowance_add_log(struct allowance *a, const char *pod,
 	struct allowance_of_log l;
 
 	begin_hour_if_due(a);
-	l.pod = share_of(&a->pods, pod);
-	l.namespace = share_of(&a->namespaces, namespace);
+	l.pod = find_or_add_share(&a->pods, pod);
+	l.namespace = find_or_add_share(&a->namespaces, namespace);
 	if (!l.pod || !l.namespace)
 		return false;
 	if (!may_have_more(l.namespace->logs, a->logs, a->cfg.logs_max)) {

@@ -192,7 +192,7 @@ static int64_t set_retry_time(struct deliverer *d, const struct error *why)
 	return d->retry_at;
 }
 
-static int64_t deliver_some(void *arg)
+static int64_t deliver_next_batch(void *arg)
 {
 	struct deliverer *d = arg;
 	struct error err = ERROR_INIT;
@@ -233,7 +233,7 @@ int deliverer_start(struct event_spool *const spools[SPOOLS],
 	d->client = client;
 	d->node = node;
 	(void)pthread_mutex_init(&d->lock, NULL);
-	rc = periodic_start(deliver_some, d, 0, &d->thread, err);
+	rc = periodic_start(deliver_next_batch, d, 0, &d->thread, err);
 	if (rc < 0)
 		deliverer_stop(d);
 	else

@@ -50,8 +50,8 @@ static bool has_room(struct event_follower *f, struct followed_log *l)
 	}
 }
 
-static int own_pod(struct event_follower *f, struct followed_log *l,
-		   struct stage_event *e, uint64_t place)
+static int complete_pod_event(struct event_follower *f, struct followed_log *l,
+			      struct stage_event *e, uint64_t place)
 {
 	struct stage_text said = e->job;
 	int rc;
@@ -81,8 +81,8 @@ static int own_pod(struct event_follower *f, struct followed_log *l,
 	return 1;
 }
 
-static int own_file(struct event_follower *f, struct followed_log *l,
-		    struct stage_event *e, uint64_t place)
+static int complete_file_event(struct event_follower *f, struct followed_log *l,
+			       struct stage_event *e, uint64_t place)
 {
 	if (e->id < 0)
 		e->id = stage_event_make_id(e, place ^ l->at.salt);
@@ -101,12 +101,15 @@ static int own_file(struct event_follower *f, struct followed_log *l,
 	return e->job.n && has_room(f, l) ? 1 : 0;
 }
 
-const struct log_kind log_kind_pod = {
-	.name = "pod", .is_cri = true, .has_rotated_times = true, .own = own_pod
-};
+const struct log_kind log_kind_pod = { .name = "pod",
+				       .is_cri = true,
+				       .has_rotated_times = true,
+				       .own = complete_pod_event };
 /* Logs of this node's own processes, whose events name their job. */
-const struct log_kind log_kind_own = { .name = "own", .own = own_file };
-const struct log_kind log_kind_file = { .name = "file", .own = own_file };
+const struct log_kind log_kind_own = { .name = "own",
+				       .own = complete_file_event };
+const struct log_kind log_kind_file = { .name = "file",
+					.own = complete_file_event };
 
 /* ---------------------------------------------------------------------- lines --- */
 

@@ -125,7 +125,8 @@ static bool is_inode_of_place(const struct log_place *p, const struct stat *st)
 }
 
 /* Is it the file that the place points into, and was it not truncated since? */
-static bool is_ours(const struct log_place *p, const struct stat *st, int fd)
+static bool is_file_of_place(const struct log_place *p, const struct stat *st,
+			     int fd)
 {
 	return is_inode_of_place(p, st) && (uint64_t)st->st_size >= p->offset &&
 	       has_head(p, fd);
@@ -140,7 +141,7 @@ static bool is_named_file_of_place(const struct followed_log *l,
 	if (!is_inode_of_place(&l->at, st))
 		return false;
 	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	return fd >= 0 && is_ours(&l->at, st, fd);
+	return fd >= 0 && is_file_of_place(&l->at, st, fd);
 }
 
 /* Is it a file of this log that was rotated? */
@@ -266,8 +267,8 @@ static int find_offset(struct event_follower *f, struct followed_log *l,
 }
 
 /* Open the file to read next. -ENOENT: the log has no file. */
-static int open_next(struct event_follower *f, struct followed_log *l,
-		     struct error *err)
+static int open_next_file(struct event_follower *f, struct followed_log *l,
+			  struct error *err)
 {
 	struct log_choice c = { .is_found = false };
 	struct stat st;
@@ -275,7 +276,8 @@ static int open_next(struct event_follower *f, struct followed_log *l,
 	int fd = open_name(l, l->base, O_RDONLY);
 	int why = fd < 0 ? errno : 0;
 
-	ours = fd >= 0 && fstat(fd, &st) == 0 && is_ours(&l->at, &st, fd);
+	ours = fd >= 0 && fstat(fd, &st) == 0 &&
+	       is_file_of_place(&l->at, &st, fd);
 	if (!ours) {
 		choose_rotated(l, &c);
 		if (c.is_found) {
@@ -514,7 +516,7 @@ ssize_t followed_log_read(struct event_follower *f, struct followed_log *l,
 	int rc;
 
 	if (l->fd < 0) {
-		rc = open_next(f, l, err);
+		rc = open_next_file(f, l, err);
 		if (rc < 0) {
 			close_file(l);
 			return rc == -ENOENT || rc == -EAGAIN ? 0 : rc;

@@ -124,9 +124,10 @@ static int say_stage(const struct pod_facts *p, const char *stage,
 		       : rc;
 }
 
-static int say_pod(const struct pod_facts *p,
-		   int (*each)(void *arg, const struct stage_event *e),
-		   void *arg)
+static int emit_stages_of_pod(const struct pod_facts *p,
+			      int (*each)(void *arg,
+					  const struct stage_event *e),
+			      void *arg)
 {
 	int64_t created = time_of(p->meta, "creationTimestamp");
 	int64_t placed = condition_at(p->status, "PodScheduled");
@@ -170,7 +171,7 @@ int pod_stages_read(const void *json, size_t len, const char *node,
 		struct pod_facts p;
 
 		if (rc == 0 && read_pod(pod, node, &p))
-			rc = say_pod(&p, each, arg);
+			rc = emit_stages_of_pod(&p, each, arg);
 	}
 	return rc;
 }

@@ -19,7 +19,7 @@
 #define HOLDER_SHOWN 128
 
 /* The server's time; before its first answer, this machine's time. */
-static int64_t now_of(const struct kube *k)
+static int64_t server_time_ms(const struct kube *k)
 {
 	int64_t ms = kube_date_ms(k);
 
@@ -81,7 +81,7 @@ static json_t *make_lease(const char *holder, const char *version,
 static int send_lease(struct kube *k, const char *holder, const char *version,
 		      struct error *err)
 {
-	AUTO_JSON *body = make_lease(holder, version, now_of(k));
+	AUTO_JSON *body = make_lease(holder, version, server_time_ms(k));
 	const struct kube_call c = { .method = version ? "PUT" : "POST",
 				     .path = version ? LEASE : LEASES,
 				     .type = "application/json",
@@ -113,7 +113,8 @@ static int refuse_busy(const json_t *lease, struct error *err)
 }
 
 /* Take over the existing Lease. Returns 1: it was changed or deleted at the same time. */
-static int take_over(struct kube *k, const char *holder, struct error *err)
+static int take_over_lease(struct kube *k, const char *holder,
+			   struct error *err)
 {
 	AUTO_JSON *lease = NULL;
 	const json_t *meta;
@@ -129,7 +130,7 @@ static int take_over(struct kube *k, const char *holder, struct error *err)
 				"holderIdentity"),
 		   holder) == 0)
 		return 0;
-	if (kube_lease_is_held(lease, now_of(k)))
+	if (kube_lease_is_held(lease, server_time_ms(k)))
 		return refuse_busy(lease, err);
 	if (!*json_text_of(meta, "resourceVersion"))
 		return error_set(err, EBADMSG,
@@ -145,7 +146,7 @@ int kube_lease_take(struct kube *k, const char *holder, struct error *err)
 	/* Try the existing Lease first: any answer tells the server's time, which a new Lease
 	 * needs. */
 	for (int i = 0; rc == 1 && i < TRIES; i++) {
-		rc = take_over(k, holder, err);
+		rc = take_over_lease(k, holder, err);
 		if (rc != 1)
 			break;
 		rc = send_lease(k, holder, NULL, err);

@@ -53,8 +53,8 @@ static bool have_same_end(const struct ops_session *a,
 
 /* Find the longest run of attempts with the same end, and the time that those past the third
  * took. */
-static void find_alike(const struct ops_set *s, const struct ops_rule *r,
-		       struct ops_chain *c)
+static void count_alike_failures(const struct ops_set *s,
+				 const struct ops_rule *r, struct ops_chain *c)
 {
 	double node_s = 0, gpu_s = 0;
 	size_t n = 0;
@@ -104,10 +104,10 @@ static void judge_chain(const struct ops_set *s, const struct ops_rule *r,
 		if (i && trained)
 			c->outcome = OPS_RECOVERED;
 	}
-	find_alike(s, r, c);
+	count_alike_failures(s, r, c);
 }
 
-static int by_waste(const void *x, const void *y)
+static int compare_chains_by_waste(const void *x, const void *y)
 {
 	const struct ops_chain *a = x, *b = y;
 
@@ -201,7 +201,8 @@ int ops_find_chains(const struct ops_set *s, const struct ops_rule *r,
 		ret->down_automatic_s = ops_spread_of(downs[0].v, downs[0].n);
 		ret->down_other_s = ops_spread_of(downs[1].v, downs[1].n);
 		if (ret->n)
-			qsort(ret->v, ret->n, sizeof(*ret->v), by_waste);
+			qsort(ret->v, ret->n, sizeof(*ret->v),
+			      compare_chains_by_waste);
 	}
 	for (size_t i = 0; i < 2; i++) {
 		free(gaps[i].v);

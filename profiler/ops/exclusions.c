@@ -14,7 +14,7 @@ struct large {
 	size_t n;
 };
 
-static int by_begin(const void *x, const void *y)
+static int compare_sessions_by_begin(const void *x, const void *y)
 {
 	const struct ops_session *a = *(const struct ops_session *const *)x,
 				 *b = *(const struct ops_session *const *)y;
@@ -34,7 +34,7 @@ static int find_large(const struct ops_set *s, const struct ops_rule *r,
 			ret->v[ret->n++] = &s->sessions[i];
 	if (ret->n)
 		qsort(ret->v, ret->n, sizeof(const struct ops_session *),
-		      by_begin);
+		      compare_sessions_by_begin);
 	for (size_t i = 0; i < ret->n; i++)
 		ret->latest_s[i] = i && ret->latest_s[i - 1] > ret->v[i]->end_s
 					   ? ret->latest_s[i - 1]
@@ -43,7 +43,7 @@ static int find_large(const struct ops_set *s, const struct ops_rule *r,
 }
 
 /* Index of the first large session that begins at `at_s` or later. */
-static size_t find_after(const struct large *l, int64_t at_s)
+static size_t find_session_after(const struct large *l, int64_t at_s)
 {
 	size_t low = 0, high = l->n;
 
@@ -66,12 +66,13 @@ static bool has_node(const struct ops_set *s, const struct ops_session *v,
 }
 
 /* Seconds from `begin_s` to `end_s` in which large sessions ran without a node. */
-static double find_without(const struct ops_set *s, const struct large *l,
-			   uint32_t node, int64_t begin_s, int64_t end_s)
+static double sum_time_without_node(const struct ops_set *s,
+				    const struct large *l, uint32_t node,
+				    int64_t begin_s, int64_t end_s)
 {
 	double held = 0;
 
-	for (size_t i = find_after(l, end_s);
+	for (size_t i = find_session_after(l, end_s);
 	     i > 0 && l->latest_s[i - 1] > begin_s; i--) {
 		const struct ops_session *v = l->v[i - 1];
 		int64_t from = v->begin_s > begin_s ? v->begin_s : begin_s;
@@ -83,7 +84,7 @@ static double find_without(const struct ops_set *s, const struct large *l,
 	return held;
 }
 
-static int by_excluded(const void *x, const void *y)
+static int compare_exclusions_by_time(const void *x, const void *y)
 {
 	const struct ops_exclusion *a = x, *b = y;
 
@@ -113,10 +114,11 @@ static void fill_exclusions(const struct ops_set *s, const struct large *l,
 	for (size_t i = 0; i < s->n_sessions; i++)
 		if (s->sessions[i].n_nodes == 1)
 			e->v[s->places[s->sessions[i].first]].held_s +=
-				find_without(s, l,
-					     s->places[s->sessions[i].first],
-					     s->sessions[i].begin_s,
-					     s->sessions[i].end_s);
+				sum_time_without_node(s, l,
+						      s->places[s->sessions[i]
+									.first],
+						      s->sessions[i].begin_s,
+						      s->sessions[i].end_s);
 	/* Two sessions may share a node: bound the sum. */
 	for (size_t i = 0; i < e->n; i++)
 		if (e->v[i].held_s > e->v[i].excluded_s)
@@ -136,7 +138,8 @@ int ops_find_exclusions(const struct ops_set *s, const struct ops_rule *r,
 	}
 	if (rc == 0) {
 		fill_exclusions(s, &l, ret);
-		qsort(ret->v, ret->n, sizeof(*ret->v), by_excluded);
+		qsort(ret->v, ret->n, sizeof(*ret->v),
+		      compare_exclusions_by_time);
 	}
 	free(l.v);
 	free(l.latest_s);
@@ -177,7 +180,7 @@ int ops_find_absences(const struct ops_set *s, const struct ops_rule *r,
 	return 0;
 }
 
-static int by_outage_node(const void *x, const void *y)
+static int compare_outages_by_node(const void *x, const void *y)
 {
 	const struct ops_outage *const *a = x, *const *b = y;
 
@@ -194,7 +197,7 @@ static const struct ops_outage **sort_outages(const struct ops_set *s)
 		v[i] = &s->outages[i];
 	if (v && s->n_outages)
 		qsort(v, s->n_outages, sizeof(struct ops_outage *),
-		      by_outage_node);
+		      compare_outages_by_node);
 	return v;
 }
 
@@ -220,8 +223,8 @@ static void add_node_outages(const struct ops_set *s, const struct large *l,
 			high = mid;
 	}
 	for (; low < n && strcmp(v[low]->node, name) == 0; low++) {
-		double t = find_without(s, l, x->node, v[low]->from_s,
-					v[low]->to_s);
+		double t = sum_time_without_node(s, l, x->node, v[low]->from_s,
+						 v[low]->to_s);
 
 		if (v[low]->kind == OPS_CORDONED)
 			x->cordoned_s += t;

@@ -9,7 +9,7 @@
 /* Times of nodes that write little mean nothing: these wait for the others. */
 #define WRITES_MUCH 0.5 /* share of the nodes' mean bytes */
 
-static int by_node(const void *x, const void *y)
+static int compare_flows_by_node(const void *x, const void *y)
 {
 	const struct ops_flow *a = x, *b = y;
 	int c = strcmp(a->node, b->node);
@@ -90,7 +90,7 @@ int ops_sum_flows(struct ops_flow *v, size_t n, struct ops_burst *b,
 	if (!values)
 		return error_nomem(err);
 	if (n)
-		qsort(v, n, sizeof(*v), by_node);
+		qsort(v, n, sizeof(*v), compare_flows_by_node);
 	n = sum_nodes(v, drop_copies(v, n));
 	for (size_t i = 0; i < n; i++) {
 		sum += v[i].growth.bytes;

@@ -275,7 +275,7 @@ int ops_kube_add_pod(struct ops_kube *k, const json_t *object,
 
 /* ---------------------------------------------------------------------- tries --- */
 
-static int by_owner_and_begin(const void *x, const void *y)
+static int compare_runs_by_owner(const void *x, const void *y)
 {
 	const struct ops_kube_run *a = *(struct ops_kube_run *const *)x,
 				  *b = *(struct ops_kube_run *const *)y;
@@ -296,7 +296,7 @@ static bool is_same_owner(const struct ops_kube_run *a,
 
 /* Count the runs of the first try in `v`. The try ends before a second run in the same place, and
  * before a run that began after all others had ended. -ENOMEM. */
-static int find_try(struct ops_kube_run *const *v, size_t n, size_t *ret)
+static int find_end_of_try(struct ops_kube_run *const *v, size_t n, size_t *ret)
 {
 	struct ops_kube_run *places = NULL, *same;
 	int64_t end_s = 0;
@@ -388,13 +388,14 @@ int ops_kube_write_jobs(struct ops_kube *k, struct buf *ret, struct error *err)
 		return error_nomem(err);
 	HASH_ITER(hh, k->runs, r, tmp) v[n++] = r;
 	if (n)
-		qsort(v, n, sizeof(struct ops_kube_run *), by_owner_and_begin);
+		qsort(v, n, sizeof(struct ops_kube_run *),
+		      compare_runs_by_owner);
 	for (size_t i = 0, same; i < n; i += same) {
 		bool is_first = i == 0 || !is_same_owner(v[i - 1], v[i]);
 		int64_t next_s;
 		int rc;
 
-		if (find_try(v + i, n - i, &same) < 0)
+		if (find_end_of_try(v + i, n - i, &same) < 0)
 			return error_nomem(err);
 		next_s = i + same < n && is_same_owner(v[i], v[i + same])
 				 ? v[i + same]->begin_s

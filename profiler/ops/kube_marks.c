@@ -128,7 +128,7 @@ int ops_kube_add_event(struct ops_kube *k, const json_t *event,
 	return 0;
 }
 
-static int by_node_and_time(const void *x, const void *y)
+static int compare_marks_by_node(const void *x, const void *y)
 {
 	const struct ops_kube_mark *a = x, *b = y;
 	int rc = strcmp(a->node, b->node);
@@ -168,7 +168,7 @@ int ops_kube_add_outages(struct ops_kube *k, int64_t now_s, struct ops_set *s,
 
 	if (k->n_marks)
 		qsort(k->marks, k->n_marks, sizeof(*k->marks),
-		      by_node_and_time);
+		      compare_marks_by_node);
 	for (size_t i = 0; rc == 0 && i <= k->n_marks; i++) {
 		const struct ops_kube_mark *m =
 			i < k->n_marks ? &k->marks[i] : NULL;

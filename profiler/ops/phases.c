@@ -21,7 +21,8 @@ static bool is_above(const struct ops_series *s, const struct ops_level *l,
 	return s->v && l->is_found && s->v[i] > l->threshold;
 }
 
-static double count_above(const struct ops_series *s, const struct ops_level *l)
+static double share_of_samples_above(const struct ops_series *s,
+				     const struct ops_level *l)
 {
 	size_t known = 0, above = 0;
 
@@ -149,7 +150,7 @@ int ops_find_phases(const struct ops_series *write,
 	ret->write = given && given->save ? say_level(given->save)
 					  : ops_find_level(write, true);
 	if (!(given && given->save) &&
-	    count_above(write, &ret->write) > SAVE_TIME_MAX)
+	    share_of_samples_above(write, &ret->write) > SAVE_TIME_MAX)
 		ret->write.is_found = false;
 	if (read->v)
 		ret->read = given && given->load ? say_level(given->load)

@@ -105,8 +105,8 @@ static float window_median(const float *row, size_t n, float *room)
 
 /* The utilisation above which a node counts as working in a window, from the median utilisation of
  * each node, stored in `mid`; NAN: unknown. */
-static float least_busy(const struct ops_panel *gpu, size_t window, size_t n,
-			float *mid, float *room)
+static float find_least_busy_level(const struct ops_panel *gpu, size_t window,
+				   size_t n, float *mid, float *room)
 {
 	size_t known = 0;
 
@@ -136,7 +136,8 @@ int ops_study_set_busy(struct ops_study *s, const struct ops_panel *gpu,
 		return error_nomem(err);
 	for (size_t w = 0; w < s->w->n_all; w++) {
 		/* Use only the samples before the failure, because work ends with it. */
-		float least = least_busy(gpu, w, s->w->n_before, mid, room);
+		float least = find_least_busy_level(gpu, w, s->w->n_before, mid,
+						    room);
 
 		for (size_t node = 0; !isnan(least) && node < OPS_PEERS_MAX;
 		     node++)
@@ -422,9 +423,9 @@ static void count_alarms(struct ops_study *s, size_t signal,
 			}
 }
 
-static int look_before(struct ops_study *s, size_t signal,
-		       const struct ops_panel *p, size_t window,
-		       struct error *err)
+static int look_before_failure(struct ops_study *s, size_t signal,
+			       const struct ops_panel *p, size_t window,
+			       struct error *err)
 {
 	size_t i = s->w->v[window].failure, known = 0;
 	const struct ops_failure *f = &s->f[i];
@@ -503,7 +504,7 @@ int ops_study_add(struct ops_study *s, size_t signal, int slow,
 	if (rc == 0)
 		count_alarms(s, signal, p);
 	for (size_t w = s->w->n_rest; rc == 0 && w < s->w->n_all; w++)
-		rc = look_before(s, signal, p, w, err);
+		rc = look_before_failure(s, signal, p, w, err);
 	return rc < 0 ? rc : keep_usual(s, r, p, err);
 }
 
@@ -521,7 +522,7 @@ int ops_score_now(const struct ops_signal_result *r,
 	if (!mid || !room || !values || !scores)
 		return error_nomem(err);
 	if (gpu)
-		least = least_busy(gpu, 0, OPS_STAY, mid, room);
+		least = find_least_busy_level(gpu, 0, OPS_STAY, mid, room);
 	for (size_t i = 0; i < OPS_STAY; i++) {
 		for (size_t node = 0; node < p->n_nodes; node++) {
 			bool is_busy =
@@ -553,7 +554,7 @@ int ops_score_now(const struct ops_signal_result *r,
 
 /* ----------------------------------------------------------------------- end --- */
 
-static int by_failure(const void *x, const void *y)
+static int compare_departures(const void *x, const void *y)
 {
 	const struct ops_departure *a = x, *b = y;
 
@@ -580,7 +581,7 @@ const struct ops_precursors *ops_study_end(struct ops_study *s)
 
 	if (p->n_departures)
 		qsort(p->departures, p->n_departures, sizeof(*p->departures),
-		      by_failure);
+		      compare_departures);
 	p->compared = p->preceded = p->alarms = 0;
 	for (size_t i = 0; i < s->n_failures; i++) {
 		p->compared += p->samples[i] > 0;

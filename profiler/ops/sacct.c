@@ -201,7 +201,7 @@ static bool read_session(const struct sacct_reader *r, char *v[COLUMNS],
 	return !*is_bad;
 }
 
-static int by_name(const void *x, const void *y)
+static int compare_sessions_by_name(const void *x, const void *y)
 {
 	const struct ops_session *a = x, *b = y;
 	int c = strcmp(a->user, b->user);
@@ -268,7 +268,7 @@ int ops_read_sacct(struct buf *text, int64_t now_s, struct ops_set **ret,
 		return rc;
 	if (s->n_sessions)
 		qsort(s->sessions, s->n_sessions, sizeof(*s->sessions),
-		      by_name);
+		      compare_sessions_by_name);
 	*ret = steal_ptr(&s);
 	return 0;
 }

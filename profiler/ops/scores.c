@@ -20,7 +20,7 @@
 #define TAIL_LEAST 0.5 /* smaller scores do not belong to a tail */
 #define BEYOND 1.1
 
-static int by_float(const void *x, const void *y)
+static int compare_floats(const void *x, const void *y)
 {
 	float a = *(const float *)x, b = *(const float *)y;
 
@@ -172,7 +172,7 @@ double ops_find_threshold(float *farthest, size_t n, double chance)
 	k = k < TAIL_MIN ? TAIL_MIN : k > TAIL_MAX ? TAIL_MAX : k;
 	if (n < OPS_SCORES_MIN)
 		return INFINITY;
-	qsort(farthest, n, sizeof(*farthest), by_float);
+	qsort(farthest, n, sizeof(*farthest), compare_floats);
 	start = fmax(TAIL_LEAST, (double)farthest[n - k - 1]);
 	for (size_t i = n - k; i < n; i++)
 		sum += log(fmax(1, (double)farthest[i] / start));

@@ -111,7 +111,7 @@ static int status_error(const struct prom *p, const struct prom_call *c,
 			 c->head.status, reason, cure);
 }
 
-static bool is_passing(int rc)
+static bool prom_error_is_passing(int rc)
 {
 	return rc == -EIO || rc == -EBUSY || rc == -ECONNREFUSED;
 }
@@ -158,7 +158,7 @@ static int send_until_answered(struct prom *p, const char *url,
 		uint64_t wish;
 
 		rc = send_once(p, url, c, err);
-		if (!is_passing(rc) || i == TRIES)
+		if (!prom_error_is_passing(rc) || i == TRIES)
 			break;
 		wish = http_retry_after_ms(&c->head);
 		(void)backoff_wait(clock_now_ns() +
@@ -298,7 +298,7 @@ static int ask_halves(struct prom_grid g, struct error *err)
 	return 0;
 }
 
-static int ask_share(void *arg, unsigned int index, struct error *err)
+static int ask_share_of_grid(void *arg, unsigned int index, struct error *err)
 {
 	const struct prom_grid *all = arg;
 	int rc = 0;
@@ -330,7 +330,7 @@ int prom_range(struct prom *p, const char *query, int64_t begin_s,
 
 	for (size_t i = 0; i < n; i++)
 		v[i] = (double)NAN;
-	return side_by_side(PROM_PARALLEL, ask_share, &g, err);
+	return side_by_side(PROM_PARALLEL, ask_share_of_grid, &g, err);
 }
 
 int prom_ask_nodes(struct prom *p, const struct prom_nodes *q,
