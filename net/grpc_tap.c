@@ -234,7 +234,7 @@ static int add_data(struct grpc_tap *t, const uint8_t *data, size_t len,
 	return 0;
 }
 
-static bool is_wanted(struct grpc_tap *t)
+static bool frame_is_wanted(struct grpc_tap *t)
 {
 	return t->type == FRAME_HEADERS || t->type == FRAME_CONTINUATION ||
 	       (t->type == FRAME_DATA && t->stream && find_call(t, t->stream));
@@ -271,15 +271,15 @@ static int begin_frame(struct grpc_tap *t, struct error *err)
 	t->stream = ((uint32_t)h[5] << 24 | (uint32_t)h[6] << 16 |
 		     (uint32_t)h[7] << 8 | h[8]) &
 		    0x7fffffffu;
-	if (is_wanted(t) && t->left > GRPC_TAP_MESSAGE_MAX)
+	if (frame_is_wanted(t) && t->left > GRPC_TAP_MESSAGE_MAX)
 		return error_set(err, EMSGSIZE, "a frame of %zu bytes",
 				 t->left);
 	return t->left == 0 ? end_frame(t, err) : 0;
 }
 
 /* Parse the next part of the stream; returns the number of bytes consumed. */
-static size_t take_some(struct grpc_tap *t, const uint8_t *data, size_t len,
-			int *rc, struct error *err)
+static size_t take_frame_bytes(struct grpc_tap *t, const uint8_t *data,
+			       size_t len, int *rc, struct error *err)
 {
 	size_t n;
 
@@ -301,7 +301,7 @@ static size_t take_some(struct grpc_tap *t, const uint8_t *data, size_t len,
 		return n;
 	}
 	n = t->left < len ? t->left : len;
-	if (is_wanted(t) && buf_append(&t->payload, data, n) < 0)
+	if (frame_is_wanted(t) && buf_append(&t->payload, data, n) < 0)
 		*rc = error_nomem(err);
 	t->left -= n;
 	if (*rc == 0 && t->left == 0)
@@ -315,7 +315,7 @@ int grpc_tap_feed(struct grpc_tap *t, const uint8_t *data, size_t len,
 	int rc = 0;
 
 	while (len > 0 && rc == 0) {
-		size_t n = take_some(t, data, len, &rc, err);
+		size_t n = take_frame_bytes(t, data, len, &rc, err);
 
 		data += n;
 		len -= n;

@@ -18,7 +18,7 @@
 /* When all places are taken, close a connection of an unknown client that does not read its
  * answer; else the one that is idle for longest, but not just to become idle itself; else
  * newcomers wait in the kernel's queue. */
-static void make_place(struct httpd *s)
+static void make_room_for_conn(struct httpd *s)
 {
 	struct httpd_conn *c = TAILQ_FIRST(&s->unread);
 
@@ -50,7 +50,7 @@ static void on_accepted(struct listener *l, int fd,
 		return;
 	}
 	httpd_conn_new(s, fd);
-	make_place(s);
+	make_room_for_conn(s);
 }
 
 static int listen_tcp(struct httpd *s, int *ret, struct error *err)

@@ -209,8 +209,8 @@ static struct httpd_share *share_of(struct httpd *s, const char *owner)
 }
 
 /* Would the owner leave half of `all` to others? An owner with nothing yet may always take. */
-static bool leaves_half(const struct httpd_conn *c, uint64_t has, uint64_t more,
-			uint64_t all)
+static bool leaves_half_to_others(const struct httpd_conn *c, uint64_t has,
+				  uint64_t more, uint64_t all)
 {
 	return c->share == c->server->shares || has == 0 ||
 	       has + more <= all / 2;
@@ -218,8 +218,9 @@ static bool leaves_half(const struct httpd_conn *c, uint64_t has, uint64_t more,
 
 static bool may_take_memory(const struct httpd_conn *c)
 {
-	return leaves_half(c, c->share->bytes, c->req.head.content_length,
-			   c->server->cfg.body_memory);
+	return leaves_half_to_others(c, c->share->bytes,
+				     c->req.head.content_length,
+				     c->server->cfg.body_memory);
 }
 
 /* Reserve memory for the body, if there is enough now. */
@@ -333,7 +334,8 @@ static bool want_body(struct httpd_conn *c, uint64_t max)
 				   "Content-Length is missing");
 		return true;
 	}
-	if (!leaves_half(c, c->share->held, 1, cfg->connections_max)) {
+	if (!leaves_half_to_others(c, c->share->held, 1,
+				   cfg->connections_max)) {
 		cfg->handler->drop(cfg->arg, &c->req);
 		c->last = true;
 		httpd_answer_error(&c->req, HTTPD_TOO_MANY,
@@ -546,8 +548,8 @@ static bool is_head(const struct httpd_conn *c)
 
 /* Bytes of an answer that occupy memory of its own until the client takes them; 0 for small
  * ones. */
-static uint64_t large_of(const struct httpd_conn *c,
-			 const struct httpd_reply *r)
+static uint64_t large_answer_bytes(const struct httpd_conn *c,
+				   const struct httpd_reply *r)
 {
 	return !c->bev || r->shared || is_head(c) || r->body.len <= LARGE
 		       ? 0
@@ -569,7 +571,7 @@ static struct httpd_conn *first_of_most(const struct httpd *s)
 
 /* Drop large answers to make room; false: this owner would have the most. Unknown clients
  * count as one owner. */
-static bool make_room(const struct httpd_conn *c, uint64_t more)
+static bool make_room_for_answer(const struct httpd_conn *c, uint64_t more)
 {
 	struct httpd *s = c->server;
 	struct httpd_conn *most;
@@ -693,12 +695,12 @@ static bool has_client_ended(const struct httpd_conn *c)
 void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 {
 	struct httpd_conn *c = container_of(req, struct httpd_conn, req);
-	uint64_t large = large_of(c, r), len;
+	uint64_t large = large_answer_bytes(c, r), len;
 	struct evbuffer *out;
 	bool ran = c->state == CONN_RUNNING;
 	int rc;
 
-	if (large && !make_room(c, large)) {
+	if (large && !make_room_for_answer(c, large)) {
 		answer_later(c, r);
 		large = 0;
 	}
@@ -836,7 +838,7 @@ static void on_read(struct bufferevent *bev, void *arg)
 
 /* Has the client closed the whole connection? One that closed only its sending side still
  * waits for its answer. */
-static bool has_left(struct bufferevent *bev)
+static bool client_has_left(struct bufferevent *bev)
 {
 	struct pollfd p = { .fd = bufferevent_getfd(bev) };
 
@@ -851,7 +853,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 		return;
 	if (c->server->cfg.tls && httpd_tls_failed(bev))
 		c->server->stats.tls_failures_total++;
-	if ((what & BEV_EVENT_EOF) && !has_left(bev)) {
+	if ((what & BEV_EVENT_EOF) && !client_has_left(bev)) {
 		/* Requests that came before the end are still answered. */
 		c->has_ended = true;
 		conn_step(c);

@@ -43,7 +43,7 @@ static const struct {
 	{ HTTPD_VERSION, "HTTP Version Not Supported", "not_implemented" },
 };
 
-static size_t status_at(int status)
+static size_t index_of_status(int status)
 {
 	size_t i = 0;
 
@@ -54,14 +54,14 @@ static size_t status_at(int status)
 
 const char *httpd_status_text(int status)
 {
-	size_t i = status_at(status);
+	size_t i = index_of_status(status);
 
 	return i < ARRAY_SIZE(statuses) ? statuses[i].text : "Unknown";
 }
 
 const char *httpd_status_code(int status)
 {
-	size_t i = status_at(status);
+	size_t i = index_of_status(status);
 
 	return i < ARRAY_SIZE(statuses) ? statuses[i].code : "internal";
 }

@@ -56,7 +56,7 @@ void lanes_free(struct lanes *l)
 
 /* Is the lane good: has it answered recently, and does no turn in it wait too long for an
  * answer? */
-static bool is_good(const struct lane *lane, int64_t now_ns)
+static bool lane_is_good(const struct lane *lane, int64_t now_ns)
 {
 	if (lane->inside && now_ns - lane->inside->begun_ns >= LANES_LATE_NS)
 		return false;
@@ -95,7 +95,7 @@ static void lanes_sweep(struct lanes *l, int64_t now_ns)
 		next = i->next;
 		if (i->n_inside || i->n_waiting)
 			continue;
-		if (!is_good(i, now_ns)) {
+		if (!lane_is_good(i, now_ns)) {
 			lane_drop(l, i);
 			continue;
 		}
@@ -141,12 +141,12 @@ static bool has_room(const struct lanes *l, const struct lane *lane,
 		     int64_t now_ns)
 {
 	size_t all = count_inside(l), strange = 0, strange_lanes = 0;
-	bool good = is_good(lane, now_ns);
+	bool good = lane_is_good(lane, now_ns);
 
 	if (lane->n_inside >= l->cfg.at_once)
 		return false;
 	for (const struct lane *i = l->first; i; i = i->next) {
-		if (i->n_inside == 0 || is_good(i, now_ns))
+		if (i->n_inside == 0 || lane_is_good(i, now_ns))
 			continue;
 		strange += i->n_inside;
 		strange_lanes++;
@@ -160,12 +160,12 @@ static bool has_room(const struct lanes *l, const struct lane *lane,
 	       strange_lanes < l->cfg.strange_most;
 }
 
-static void go_inside(struct lanes *l, struct lane *lane, struct lane_turn *t,
-		      int64_t now_ns)
+static void begin_turn_in_lane(struct lanes *l, struct lane *lane,
+			       struct lane_turn *t, int64_t now_ns)
 {
 	struct lane_turn **p;
 
-	t->has_good_place = lane->n_inside == 0 && is_good(lane, now_ns) &&
+	t->has_good_place = lane->n_inside == 0 && lane_is_good(lane, now_ns) &&
 			    is_in_quarter(l, count_inside(l));
 	l->n_good_places += t->has_good_place;
 	for (p = &lane->inside; *p; p = &(*p)->next)
@@ -177,8 +177,8 @@ static void go_inside(struct lanes *l, struct lane *lane, struct lane_turn *t,
 	lane->n_inside++;
 }
 
-static void go_outside(struct lanes *l, struct lane *lane,
-		       const struct lane_turn *t)
+static void end_turn_in_lane(struct lanes *l, struct lane *lane,
+			     const struct lane_turn *t)
 {
 	struct lane_turn **p;
 
@@ -199,7 +199,7 @@ int lanes_enter(struct lanes *l, const char *name, struct lane_turn *t,
 	/* A turn never overtakes earlier turns of its own lane. */
 	t->is_waiting = lane->n_waiting || !has_room(l, lane, now_ns);
 	if (!t->is_waiting) {
-		go_inside(l, lane, t, now_ns);
+		begin_turn_in_lane(l, lane, t, now_ns);
 		return 0;
 	}
 	if (lane->n_waiting >= l->cfg.waiting) {
@@ -251,7 +251,7 @@ void lanes_leave(struct lanes *l, struct lane_turn *t, bool is_answered,
 		lanes_sweep(l, now_ns);
 		return;
 	}
-	go_outside(l, lane, t);
+	end_turn_in_lane(l, lane, t);
 	if (is_answered && now_ns - t->begun_ns <= LANES_QUICK_NS) {
 		lane->answered_ns = now_ns;
 		lane->has_answered = true;
@@ -261,7 +261,7 @@ void lanes_leave(struct lanes *l, struct lane_turn *t, bool is_answered,
 		struct lane_turn *next = lane->first;
 
 		stop_waiting(lane, next);
-		go_inside(l, lane, next, now_ns);
+		begin_turn_in_lane(l, lane, next, now_ns);
 		next->begin(next);
 	}
 	lanes_sweep(l, now_ns);

@@ -21,7 +21,7 @@ static void listener_update(struct listener *l)
 		log_error(l->name, "cannot accept any more");
 }
 
-static void on_again(struct loop_timer *t)
+static void on_retry_timer(struct loop_timer *t)
 {
 	struct listener *l = container_of(t, struct listener, again);
 
@@ -123,7 +123,7 @@ int listener_start(struct listener *l, struct loop *loop, int fd,
 		return rc;
 	}
 	l->watch.fn = on_ready;
-	l->again.fn = on_again;
+	l->again.fn = on_retry_timer;
 	l->is_paused = l->is_short = false;
 	rc = loop_watch_start(loop, &l->watch, fd, LOOP_READ, err);
 	if (rc < 0) {
