@@ -66,7 +66,7 @@ static json_t *json_of_texts(const char *const *v, size_t n)
 	return list;
 }
 
-static json_t *words_of(const char *text)
+static json_t *split_words_json(const char *text)
 {
 	json_t *list = json_array();
 
@@ -102,7 +102,7 @@ static json_t *make_args(const struct bundle_spec *s)
 	return args;
 }
 
-static bool same_name(const char *a, const char *b)
+static bool is_same_variable_name(const char *a, const char *b)
 {
 	size_t n = strcspn(a, "=");
 
@@ -119,7 +119,7 @@ static void set_env(json_t *list, const char *text)
 	{
 		const char *was = json_string_value(old);
 
-		if (was && same_name(was, text)) {
+		if (was && is_same_variable_name(was, text)) {
 			(void)json_array_set_new(list, i, json_string(text));
 			return;
 		}
@@ -177,7 +177,8 @@ static json_t *make_mount(const char *target, const char *type,
 			  const char *source, const char *options)
 {
 	return json_pack("{s:s, s:s, s:s, s:o}", "destination", target, "type",
-			 type, "source", source, "options", words_of(options));
+			 type, "source", source, "options",
+			 split_words_json(options));
 }
 
 struct bind {

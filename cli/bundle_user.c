@@ -55,9 +55,9 @@ static bool parse_number(const char *text, size_t len, uint32_t *ret)
 	return len > 0 && v < UINT32_MAX;
 }
 
-static bool names_user(const struct user_field *name,
-		       const struct user_field *id, const char *text,
-		       size_t len)
+static bool entry_names_user(const struct user_field *name,
+			     const struct user_field *id, const char *text,
+			     size_t len)
 {
 	uint32_t a, b;
 
@@ -74,7 +74,7 @@ static bool find_user(const char *passwd, const char *text, size_t len,
 	struct user_field f[FIELDS_MAX];
 
 	while (next_line(&passwd, 6, f)) {
-		if (!names_user(&f[0], &f[2], text, len) ||
+		if (!entry_names_user(&f[0], &f[2], text, len) ||
 		    !parse_number(f[2].at, f[2].len, &u->uid) ||
 		    !parse_number(f[3].at, f[3].len, &u->gid))
 			continue;
@@ -94,7 +94,7 @@ static bool find_group(const char *group, const char *text, size_t len,
 	struct user_field f[FIELDS_MAX];
 
 	while (next_line(&group, 3, f))
-		if (names_user(&f[0], &f[2], text, len))
+		if (entry_names_user(&f[0], &f[2], text, len))
 			return parse_number(f[2].at, f[2].len, ret);
 	return false;
 }

@@ -174,7 +174,8 @@ static void pass_pending_signals(pid_t pid)
 
 /* This process leads the group until the program has ended, so that no other group gets the
  * number. */
-static void tie_main(char *const argv[], int out, int errors, pid_t parent)
+static void run_tied_program(char *const argv[], int out, int errors,
+			     pid_t parent)
 {
 	struct pollfd p[] = { { .events = POLLIN }, { .events = POLLIN } };
 	int status = 0;
@@ -216,7 +217,7 @@ int child_start_tied(char *const argv[], int out, int errors, pid_t *ret,
 	if (pid < 0)
 		return error_errno(err, errno, "fork");
 	if (pid == 0)
-		tie_main(argv, out, errors, parent);
+		run_tied_program(argv, out, errors, parent);
 	/* The child does so, too: no signal to the group may come before there is one. */
 	(void)setpgid(pid, pid);
 	*ret = pid;

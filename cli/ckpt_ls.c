@@ -102,7 +102,7 @@ static int show_entry(void *arg, const struct ckpt_entry *e, struct error *err)
 	return 0;
 }
 
-static int leave_out(void *arg, const char *name, struct error *err)
+static int note_left_out_name(void *arg, const char *name, struct error *err)
 {
 	struct ckpt_ls *l = arg;
 	AUTO_FREE char *shown = printable_name(name);
@@ -155,7 +155,7 @@ static int run_ckpt_ls(const void *config, char **args, struct error *err)
 			     .folder = path,
 			     .is_long = c->is_long,
 			     .left_out = BUF_INIT };
-	const struct ckpt_left_out left_out = { leave_out, &l };
+	const struct ckpt_left_out left_out = { note_left_out_name, &l };
 	int rc = ckpt_list_all(s, path, SIZE_MAX, show_entry, &l, &left_out,
 			       err);
 

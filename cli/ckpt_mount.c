@@ -207,7 +207,8 @@ static void add_number(struct mount_args *a, const char *key, uint64_t v)
 	add_text(a, "--%s=%" PRIu64, key, v);
 }
 
-static void add_word(struct mount_args *a, const char *key, char *value)
+static void add_option_with_value(struct mount_args *a, const char *key,
+				  char *value)
 {
 	add_text(a, "--%s", key);
 	add_arg(a, value);
@@ -216,7 +217,7 @@ static void add_word(struct mount_args *a, const char *key, char *value)
 static void collect_args(const struct ckpt_mount_options *c,
 			 struct mount_args *a, char *dir, char **args)
 {
-	add_word(a, "run", dir);
+	add_option_with_value(a, "run", dir);
 	add_number(a, "memory", c->memory);
 	add_number(a, "tail", c->tail);
 	add_number(a, "readahead", c->readahead);
@@ -231,19 +232,19 @@ static void collect_args(const struct ckpt_mount_options *c,
 	if (c->read_only)
 		add_text(a, "--read-only");
 	if (c->selinux_context)
-		add_word(a, "selinux-context", c->selinux_context);
+		add_option_with_value(a, "selinux-context", c->selinux_context);
 	if (c->ca_file)
-		add_word(a, "ca-file", c->ca_file);
+		add_option_with_value(a, "ca-file", c->ca_file);
 	if (c->metrics)
-		add_word(a, "metrics", c->metrics);
+		add_option_with_value(a, "metrics", c->metrics);
 	if (c->cache) {
-		add_word(a, "cache", c->cache);
+		add_option_with_value(a, "cache", c->cache);
 		add_number(a, "cache-size", c->cache_size);
 	}
 	if (c->group_key)
-		add_word(a, "group-key", c->group_key);
+		add_option_with_value(a, "group-key", c->group_key);
 	if (c->group) {
-		add_word(a, "group", c->group);
+		add_option_with_value(a, "group", c->group);
 		add_number(a, "group-nodes", c->group_nodes);
 		add_number(a, "group-memory", c->group_memory);
 		add_text(a, "--group-wait=%" PRId64 "ms",
@@ -254,7 +255,7 @@ static void collect_args(const struct ckpt_mount_options *c,
 			add_number(a, "group-dscp", c->group_dscp);
 	}
 	if (c->group_socket) {
-		add_word(a, "group-socket", c->group_socket);
+		add_option_with_value(a, "group-socket", c->group_socket);
 		add_number(a, "group-staging", c->group_staging);
 		if (c->group_full)
 			add_text(a, "--group-full");
@@ -282,7 +283,7 @@ static int check_mounted(const char *path, struct error *err)
 			 path);
 }
 
-static int check_place(const char *path, struct error *err)
+static int check_is_folder(const char *path, struct error *err)
 {
 	struct stat st;
 
@@ -353,7 +354,7 @@ static int begin_run_dir(const struct ckpt_mount_options *c, const char *dir,
 }
 
 /* Warn if the store is a directory on NFS whose settings only suit small files. */
-static void advise_store(const char *store)
+static void warn_of_nfs_settings(const char *store)
 {
 	static const char scheme[] = "file:";
 
@@ -375,7 +376,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	bool is_new;
 	int signal = 0;
 	char *operands[] = { args[0], NULL };
-	int rc = check_place(args[1], err);
+	int rc = check_is_folder(args[1], err);
 
 	if (rc == 0)
 		rc = find_mount_point(args[1], &path, err);
@@ -398,7 +399,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	if (!c->foreground)
 		add_arg(&a, hold);
 	collect_args(c, &a, dir, operands);
-	advise_store(args[0]);
+	warn_of_nfs_settings(args[0]);
 	if (!c->foreground) {
 		rc = ckpt_start(a.argv, dir,
 				START_TIMEOUT_MS + c->store_timeout / NS_PER_MS,
@@ -525,7 +526,7 @@ static void print_lost(const struct lost_files *l, const char *dir)
 }
 
 /* Was an umount refused before for as many lost files?  If not, note this refusal. */
-static bool was_refused(const char *dir, json_int_t n)
+static bool was_umount_refused(const char *dir, json_int_t n)
 {
 	AUTO_FREE char *name = fs_join(dir, REFUSED_FILE);
 	AUTO_CLOSE int fd =
@@ -542,8 +543,8 @@ static bool was_refused(const char *dir, json_int_t n)
 	return false;
 }
 
-static int say_lost(const char *what, const struct lost_files *l,
-		    struct error *err)
+static int set_lost_files_error(const char *what, const struct lost_files *l,
+				struct error *err)
 {
 	return error_set(err, EIO,
 			 "%s: %" JSON_INTEGER_FORMAT
@@ -553,12 +554,13 @@ static int say_lost(const char *what, const struct lost_files *l,
 
 /* Refuse to unmount once while closed files are not stored, so that the user can write them
  * again. */
-static int refuse_lost(const struct lost_files *l, const char *path,
-		       const char *dir, struct error *err)
+static int refuse_umount_with_lost_files(const struct lost_files *l,
+					 const char *path, const char *dir,
+					 struct error *err)
 {
 	AUTO_BUF what = BUF_INIT;
 
-	if (!l->n || was_refused(dir, l->n))
+	if (!l->n || was_umount_refused(dir, l->n))
 		return 0;
 	print_lost(l, dir);
 	if (buf_printf(&what,
@@ -566,7 +568,7 @@ static int refuse_lost(const struct lost_files *l, const char *path,
 		       "it once more to leave them",
 		       path) < 0)
 		return error_nomem(err);
-	return say_lost(what.data, l, err);
+	return set_lost_files_error(what.data, l, err);
 }
 
 /* After an unmount with lost files, keep the run folder: its log is the only list of them, and is
@@ -584,7 +586,7 @@ static int keep_log_of_losses(const char *run, const char *dir, bool was_served,
 	}
 	if (l->n) {
 		print_lost(l, dir);
-		return say_lost("it is unmounted", l, err);
+		return set_lost_files_error("it is unmounted", l, err);
 	}
 	if (has_log(dir))
 		fprintf(stderr,
@@ -617,7 +619,7 @@ static int run_umount(const void *config, char **args, struct error *err)
 	 * were staged in the process are gone anyway. */
 	if (process >= 0)
 		lost = lost_files(path, dir);
-	rc = refuse_lost(&lost, path, dir, err);
+	rc = refuse_umount_with_lost_files(&lost, path, dir, err);
 	if (rc == 0 && umount2(path, UMOUNT_NOFOLLOW) < 0 && errno == EBUSY)
 		rc = refuse_busy(path, err);
 	else if (rc == 0 && check_mounted(path, NULL) == 0)
@@ -666,7 +668,7 @@ static int add_status(const char *dir, json_t *all, struct error *err)
 		       : 0;
 }
 
-static int say_dead(const char *path, struct error *err)
+static int set_dead_mount_error(const char *path, struct error *err)
 {
 	return error_set(err, ENOTCONN,
 			 "'%s' is dead: its process and the one above it were "
@@ -690,7 +692,7 @@ static int warn_of_dead_mount(void *run, const struct mountinfo *m,
 	    ask_mount(dir, &ignored, NULL) != -ENOENT ||
 	    !is_mount_dead(m->path))
 		return rc;
-	(void)say_dead(m->path, &why);
+	(void)set_dead_mount_error(m->path, &why);
 	fprintf(stderr, "bootseer ckpt status: %s\n", why.msg);
 	return 0;
 }
@@ -743,7 +745,7 @@ static int add_status_at(const char *run, const char *place, json_t *all,
 	rc = add_status(dir, all, err);
 	if (rc == -ENOENT && check_mounted(path, NULL) == 0 &&
 	    is_mount_dead(path))
-		return say_dead(path, err);
+		return set_dead_mount_error(path, err);
 	if (rc == -ENOENT && check_mounted(path, NULL) == 0 &&
 	    check_run(run, dir, path, err) < 0)
 		return rc;

@@ -32,14 +32,14 @@ static const char *const runtimes[] = {
 	"plugins.io.containerd.cri.v1.runtime.containerd.runtimes.",
 };
 
-static size_t index_of(unsigned int version)
+static size_t prefix_index_of_version(unsigned int version)
 {
 	return version < 2 ? 0 : version == 2 ? 1 : 2;
 }
 
 const char *containerd_config_section(unsigned int version)
 {
-	return sections[index_of(version)].written;
+	return sections[prefix_index_of_version(version)].written;
 }
 
 /* Copy the string between the next two quotes to `out`; returns where it ends, or NULL. */
@@ -83,8 +83,8 @@ static bool is_bootseer(const char *v, const char *end)
 }
 
 /* Is `path` = `prefix` + `key`, with one name between them when `between` is set? */
-static bool is_key(const char *path, const char *prefix, bool between,
-		   const char *key)
+static bool is_path_of_key(const char *path, const char *prefix, bool between,
+			   const char *key)
 {
 	size_t len = strlen(prefix);
 
@@ -98,25 +98,28 @@ static bool is_key(const char *path, const char *prefix, bool between,
 
 static bool is_snapshotter(const char *path, size_t version)
 {
-	return is_key(path, sections[version].path, false, "snapshotter") ||
-	       is_key(path, runtimes[version], true, "snapshotter") ||
+	return is_path_of_key(path, sections[version].path, false,
+			      "snapshotter") ||
+	       is_path_of_key(path, runtimes[version], true, "snapshotter") ||
 	       (version == 2 &&
-		is_key(path,
-		       "plugins.io.containerd.cri.v1.images.runtime_platforms.",
-		       true, "snapshotter"));
+		is_path_of_key(
+			path,
+			"plugins.io.containerd.cri.v1.images.runtime_platforms.",
+			true, "snapshotter"));
 }
 
 static void take_snapshotter(const char *path, struct containerd_config *ret)
 {
-	size_t now = index_of(ret->version);
+	size_t now = prefix_index_of_version(ret->version);
 
 	for (size_t v = 0; v < 3; v++) {
 		if (!is_snapshotter(path, v))
 			continue;
 		if (v == now) {
 			ret->used = true;
-			ret->by_default |= is_key(path, sections[v].path, false,
-						  "snapshotter");
+			ret->by_default |=
+				is_path_of_key(path, sections[v].path, false,
+					       "snapshotter");
 		} else
 			ret->misplaced = true;
 	}
@@ -135,8 +138,8 @@ static void take_capabilities(const char *v, const char *end,
 	}
 }
 
-static void take_list(const char *path, const char *v, const char *end,
-		      struct containerd_config *ret)
+static void take_list_value(const char *path, const char *v, const char *end,
+			    struct containerd_config *ret)
 {
 	const size_t max = sizeof(ret->imports) / sizeof(ret->imports[0]);
 	bool is_imports = strcmp(path, "imports") == 0;
@@ -181,7 +184,7 @@ static void take_value(const char *path, const char *v, const char *end,
 		ret->version = (unsigned int)strtoul(v, NULL, 10);
 	} else if (strcmp(path, "imports") == 0 ||
 		   strcmp(path, "disabled_plugins") == 0) {
-		take_list(path, v, end, ret);
+		take_list_value(path, v, end, ret);
 	} else if (strcmp(path, "proxy_plugins.bootseer.address") == 0) {
 		ret->proxy = true;
 		(void)!read_quoted(v, end, ret->address, sizeof(ret->address));
@@ -195,25 +198,33 @@ static void take_value(const char *path, const char *v, const char *end,
 		take_differs(v, end, ret);
 	} else if (strcmp(path, "root") == 0) {
 		(void)!read_quoted(v, end, ret->root, sizeof(ret->root));
-	} else if (is_key(path, sections[index_of(ret->version)].path, false,
-			  "discard_unpacked_layers")) {
+	} else if (is_path_of_key(path,
+				  sections[prefix_index_of_version(
+						   ret->version)]
+					  .path,
+				  false, "discard_unpacked_layers")) {
 		ret->discards = strncmp(v, "true", 4) == 0;
-	} else if (is_key(path, registries[index_of(ret->version)], false,
-			  "config_path")) {
+	} else if (is_path_of_key(path,
+				  registries[prefix_index_of_version(
+					  ret->version)],
+				  false, "config_path")) {
 		(void)!read_quoted(v, end, ret->config_path,
 				   sizeof(ret->config_path));
 	} else if (strcmp(last, "snapshotter") == 0 && is_bootseer(v, end)) {
 		take_snapshotter(path, ret);
-	} else if (is_key(path, sections[index_of(ret->version)].path, false,
-			  "disable_snapshot_annotations")) {
+	} else if (is_path_of_key(path,
+				  sections[prefix_index_of_version(
+						   ret->version)]
+					  .path,
+				  false, "disable_snapshot_annotations")) {
 		ret->labels = strncmp(v, "false", 5) == 0;
 	}
 }
 
 /* Does the section name mirrors the way containerd did before hosts.toml? */
-static bool is_old_hosts(const char *section, unsigned int version)
+static bool is_old_mirror_section(const char *section, unsigned int version)
 {
-	const char *prefix = registries[index_of(version)];
+	const char *prefix = registries[prefix_index_of_version(version)];
 	size_t len = strlen(prefix), end = strlen(section);
 
 	if (strncmp(section, prefix, len) != 0)
@@ -237,7 +248,8 @@ static void scan_line(const char *line, const char *end,
 		(void)add_name(line + 1 + (line[1] == '['), end, ']', section);
 		if (strcmp(section, "proxy_plugins.bootseer") == 0)
 			ret->proxy = true;
-		ret->has_old_hosts |= is_old_hosts(section, ret->version);
+		ret->has_old_hosts |=
+			is_old_mirror_section(section, ret->version);
 		return;
 	}
 	strcpy(path, section);

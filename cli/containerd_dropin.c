@@ -69,7 +69,7 @@ static void copy_value(const struct dump_line *l, char ret[NAME_BYTES])
 }
 
 /* Is `section` equal to `top` or below it?  Returns the rest of its name, or NULL. */
-static const char *name_below(const char *section, const char *top)
+static const char *section_name_below(const char *section, const char *top)
 {
 	size_t len = strlen(top);
 
@@ -113,7 +113,7 @@ static int copy_runtime(const char *dump, const char *containerd,
 		return rc;
 	snprintf(top, sizeof(top), "%s.runtimes.%s", containerd, name);
 	while (rc == 0 && dump_next(&dump, &l)) {
-		const char *rest = name_below(l.section, top);
+		const char *rest = section_name_below(l.section, top);
 
 		if (!rest)
 			continue;
@@ -168,9 +168,9 @@ static int copy_cri(const struct dropin_want *want, const char *dump,
 	for (const char *text = dump; rc == 0 && dump_next(&text, &l);) {
 		bool here = strcmp(l.section, CRI_1 ".containerd") == 0;
 
-		if (!name_below(l.section, CRI_1) ||
-		    name_below(l.section,
-			       CRI_1 ".containerd.runtimes.bootseer"))
+		if (!section_name_below(l.section, CRI_1) ||
+		    section_name_below(l.section,
+				       CRI_1 ".containerd.runtimes.bootseer"))
 			continue;
 		if (here && want->pods == DROPIN_ALL &&
 		    strcmp(l.key, "snapshotter") == 0)
@@ -500,7 +500,7 @@ static bool is_ours(const struct dump_line *l)
 
 	/* Parent sections that have nothing else are new with ours. */
 	if (differs || strstr(l->section, "bootseer") ||
-	    name_below(l->section, UNPACK) ||
+	    section_name_below(l->section, UNPACK) ||
 	    (l->is_header &&
 	     (strcmp(l->section, "proxy_plugins") == 0 ||
 	      strcmp(l->section, IMAGES_2 ".runtime_platforms") == 0)))

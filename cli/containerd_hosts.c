@@ -38,8 +38,8 @@ int hosts_text_remove(const char *text, struct buf *ret, struct error *err)
 }
 
 /* Does `after` equal `before` plus the hosts of `entry`?  Changes `after`. */
-static bool is_only_added(const json_t *before, json_t *after,
-			  const json_t *entry)
+static bool is_only_entry_added(const json_t *before, json_t *after,
+				const json_t *entry)
 {
 	json_t *hosts = json_object_get(after, "host");
 	const char *name;
@@ -78,14 +78,14 @@ static int insert_entry(const char *text, const char *at, const char *entry,
 	if (rc < 0)
 		return rc;
 	return toml_parse(ret->data, ret->len, &after, NULL) == 0 &&
-			       is_only_added(before, after, added)
+			       is_only_entry_added(before, after, added)
 		       ? 0
 		       : -EAGAIN;
 }
 
 /* Does the operator's own text have this mirror already? */
-static int has_entry(const char *text, const char *entry, bool *ret,
-		     struct error *err)
+static int has_mirror_entry(const char *text, const char *entry, bool *ret,
+			    struct error *err)
 {
 	AUTO_JSON *now = NULL;
 	AUTO_JSON *added = NULL;
@@ -128,7 +128,7 @@ int hosts_text_add(const char *text, const char *entry, struct buf *ret,
 	if (rc == 0)
 		rc = hosts_text_remove(text, &own, err);
 	if (rc == 0)
-		rc = has_entry(own.data, entry, &is_there, err);
+		rc = has_mirror_entry(own.data, entry, &is_there, err);
 	if (rc < 0)
 		return rc;
 	if (is_there)
@@ -159,8 +159,8 @@ typedef int hosts_folder_fn(void *arg, const char *dir, const char *name,
 			    struct error *err);
 
 /* Call `fn` for every folder inside the folders of `path` ("DIR:DIR"). */
-static int each_folder(const char *path, hosts_folder_fn *fn, void *arg,
-		       struct error *err)
+static int call_for_each_folder(const char *path, hosts_folder_fn *fn,
+				void *arg, struct error *err)
 {
 	int rc = 0;
 
@@ -261,8 +261,8 @@ static int check_certs(const char *dir, struct error *err)
 }
 
 /* Refuse a new folder for a registry to which `_default` applies now: it would not any more. */
-static int check_default(const struct hosts_want *want, const char *registry,
-			 struct error *err)
+static int check_default_hosts_apply(const struct hosts_want *want,
+				     const char *registry, struct error *err)
 {
 	AUTO_FREE char *dir = find_folder(want->config_path, "_default");
 	AUTO_FREE char *path = dir ? fs_join(dir, "hosts.toml") : NULL;
@@ -339,7 +339,7 @@ static int choose_folder(const struct hosts_want *want, const char *registry,
 					       file)
 				   : check_certs(dir, err);
 	if (!dir && strcmp(registry, "_default") != 0)
-		rc = check_default(want, registry, err);
+		rc = check_default_hosts_apply(want, registry, err);
 	if (rc == 0 && !dir)
 		dir = new_folder(want->config_path, registry);
 	if (rc == 0 && !dir)
@@ -358,8 +358,8 @@ struct hosts_change {
 };
 
 /* Write `text` to file `at` of the list; with "" the file is removed, and its folder if empty. */
-static int put_hosts(const struct hosts_files *h, size_t at, const char *text,
-		     struct error *err)
+static int write_hosts_file(const struct hosts_files *h, size_t at,
+			    const char *text, struct error *err)
 {
 	const struct kept_file *f = &h->list[at];
 	AUTO_FREE char *dir =
@@ -416,7 +416,8 @@ static int change_file(struct hosts_change *c, const char *dir, bool is_wanted,
 						&text, err)
 			       : hosts_text_remove(f->text.data, &text, err);
 	if (rc == 0 && strcmp(text.data, f->text.data) != 0)
-		return put_hosts(c->files, c->files->n - 1, text.data, err);
+		return write_hosts_file(c->files, c->files->n - 1, text.data,
+					err);
 	if (rc < 0)
 		error_wrap(err, rc, "'%s'", f->path);
 	kept_file_fini(f);
@@ -461,7 +462,7 @@ int hosts_files_apply(const struct hosts_want *want, struct hosts_files *ret,
 		c.n += rc == 0;
 	}
 	if (rc == 0)
-		rc = each_folder(want->search, clear_folder, &c, err);
+		rc = call_for_each_folder(want->search, clear_folder, &c, err);
 	for (size_t k = 0; k < c.n; k++) {
 		if (rc == 0)
 			rc = change_file(&c, c.chosen[k], true, err);
@@ -476,8 +477,9 @@ int hosts_files_restore(const struct hosts_files *h, struct error *err)
 
 	for (size_t k = h->n; k > 0; k--) {
 		const struct kept_file *f = &h->list[k - 1];
-		int rc2 = put_hosts(h, k - 1, f->is_there ? f->text.data : "",
-				    err);
+		int rc2 =
+			write_hosts_file(h, k - 1,
+					 f->is_there ? f->text.data : "", err);
 
 		rc = rc < 0 ? rc : rc2;
 	}
@@ -497,8 +499,8 @@ struct hosts_look {
 	struct buf *named, *others;
 };
 
-static int look_at_folder(void *arg, const char *dir, const char *name,
-			  struct error *err)
+static int read_folder_hosts(void *arg, const char *dir, const char *name,
+			     struct error *err)
 {
 	struct hosts_look *l = arg;
 	AUTO_FREE char *path = fs_join(dir, "hosts.toml");
@@ -511,7 +513,7 @@ static int look_at_folder(void *arg, const char *dir, const char *name,
 	if (!is_folder(dir))
 		return 0;
 	if (fs_read_file(path, TOML_BYTES_MAX, &text, NULL) == 0 && text.data)
-		(void)!has_entry(text.data, l->entry, &is_there, NULL);
+		(void)!has_mirror_entry(text.data, l->entry, &is_there, NULL);
 	to = is_there ? l->named : l->others;
 	return buf_printf(to, "%s%s", to->len ? ", " : "", name) < 0
 		       ? error_nomem(err)
@@ -524,5 +526,5 @@ int hosts_files_look(const char *config_path, const char *entry,
 {
 	struct hosts_look l = { entry, ret_named, ret_others };
 
-	return each_folder(config_path, look_at_folder, &l, err);
+	return call_for_each_folder(config_path, read_folder_hosts, &l, err);
 }

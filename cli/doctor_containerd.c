@@ -172,7 +172,7 @@ static int read_files(struct containerd *d, struct containerd_config *ret,
 }
 
 /* The line that says why containerd ended, which comes after the lines of its log. */
-static const char *last_words(char *text)
+static const char *find_end_reason(char *text)
 {
 	char *found = strstr(text, "\ncontainerd: ");
 	const char *line = found ? found + 1 : text;
@@ -205,7 +205,7 @@ static int ask_containerd(const struct containerd *d,
 	    !text.data)
 		return 0;
 	if (status != 0)
-		return error_set(err, EINVAL, "%s", last_words(text.data));
+		return error_set(err, EINVAL, "%s", find_end_reason(text.data));
 	containerd_config_scan(text.data, ret);
 	return 1;
 }
@@ -435,7 +435,7 @@ static bool is_containerd(const char *pid)
 	       strcmp(name.data, "containerd\n") == 0;
 }
 
-static char *link_of(const char *pid, const char *name)
+static char *read_proc_link(const char *pid, const char *name)
 {
 	char path[64], at[4096];
 	ssize_t n;
@@ -450,8 +450,8 @@ static char *link_of(const char *pid, const char *name)
 
 static bool is_same_link(const char *pid, const char *name)
 {
-	AUTO_FREE char *theirs = link_of(pid, name);
-	AUTO_FREE char *ours = link_of("self", name);
+	AUTO_FREE char *theirs = read_proc_link(pid, name);
+	AUTO_FREE char *ours = read_proc_link("self", name);
 
 	return theirs && ours && strcmp(theirs, ours) == 0;
 }
@@ -493,14 +493,14 @@ static bool is_program(int fd)
 	char path[40];
 
 	snprintf(path, sizeof(path), "fd/%d", fd);
-	name = link_of("self", path);
+	name = read_proc_link("self", path);
 	slash = name ? strrchr(name, '/') : NULL;
 	return slash && strcmp(slash, "/containerd") == 0 &&
 	       fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == 0 &&
 	       !(st.st_mode & (S_IWGRP | S_IWOTH | S_ISUID | S_ISGID));
 }
 
-static int open_of(const char *pid, const char *name, int flags)
+static int open_proc_file(const char *pid, const char *name, int flags)
 {
 	char path[64];
 
@@ -512,7 +512,8 @@ static int open_of(const char *pid, const char *name, int flags)
  * after the open, as the process may execute another program in between. */
 static int open_program(const char *pid)
 {
-	AUTO_CLOSE int fd = is_trusted(pid) ? open_of(pid, "exe", 0) : -1;
+	AUTO_CLOSE int fd =
+		is_trusted(pid) ? open_proc_file(pid, "exe", 0) : -1;
 
 	return fd >= 0 && is_program(fd) && is_trusted(pid) ? steal_fd(&fd)
 							    : -1;
@@ -535,13 +536,13 @@ static bool describe_process(const char *pid, struct containerd *ret)
 	file = words.data ? containerd_config_of(words.data, words.len) : NULL;
 	if (!file || !*file)
 		file = DEFAULT_FILE;
-	cwd = *file == '/' ? strdup("") : link_of(pid, "cwd");
+	cwd = *file == '/' ? strdup("") : read_proc_link(pid, "cwd");
 	if (asprintf(&ret->file, "%s%s%s", cwd ? cwd : "",
 		     *file == '/' ? "" : "/", file) < 0)
 		ret->file = NULL;
 	ret->program = open_program(pid);
 	/* The root folder that the process has. */
-	ret->root = open_of(pid, "root", O_DIRECTORY);
+	ret->root = open_proc_file(pid, "root", O_DIRECTORY);
 	return ret->file && ret->root >= 0;
 }
 
@@ -556,8 +557,8 @@ static bool describe_live_process(const char *pid, struct containerd *ret)
 	       poll(&gone, 1, 0) == 0;
 }
 
-static bool is_known(const struct containerd *d, const struct containerd all[],
-		     size_t n)
+static bool is_containerd_known(const struct containerd *d,
+				const struct containerd all[], size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(all[i].file, d->file) == 0 &&
@@ -578,7 +579,7 @@ static size_t find_processes(struct containerd ret[DAEMONS_MAX])
 		if (!isdigit((unsigned char)e->d_name[0]))
 			continue;
 		if (describe_live_process(e->d_name, &d) &&
-		    !is_known(&d, ret, n))
+		    !is_containerd_known(&d, ret, n))
 			ret[n++] = d;
 		else
 			containerd_fini(&d);

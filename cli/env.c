@@ -67,13 +67,13 @@ int env_check_service(const struct env_service_access *v, struct error *err)
 	return v->service ? service_client_new(&cfg, &c, err) : 0;
 }
 
-static void say_away(void *who, const char *why)
+static void warn_service_away(void *who, const char *why)
 {
 	fprintf(stderr, "%s: %s: the store's own index is used\n",
 		(const char *)who, why);
 }
 
-static void say_unlisted(void *who, const char *why)
+static void warn_snapshot_unlisted(void *who, const char *why)
 {
 	fprintf(stderr,
 		"%s: %s: the store's own index has not got the snapshot, which "
@@ -93,8 +93,8 @@ static int open_service(const struct store_access *a,
 		.timeout_ms = (uint32_t)(a->timeout_ns / 1000000),
 	};
 	struct env_service s = { .ttl_ms = ttl_ms,
-				 .is_away = say_away,
-				 .is_unlisted = say_unlisted };
+				 .is_away = warn_service_away,
+				 .is_unlisted = warn_snapshot_unlisted };
 	int rc = service_client_new(&cfg, &o->client, err);
 
 	if (rc < 0)

@@ -34,7 +34,7 @@ bool env_signal_is_ignored(int sig)
 	return sigaction(sig, NULL, &a) == 0 && a.sa_handler == SIG_IGN;
 }
 
-static void give_back(void)
+static void restore_signal_actions(void)
 {
 	(void)sigaction(SIGPIPE, &old_pipe, NULL);
 	(void)sigaction(SIGCHLD, &old_child, NULL);
@@ -45,7 +45,7 @@ int env_become(char *const *argv, struct error *err)
 	int code;
 
 	(void)fflush(NULL);
-	give_back();
+	restore_signal_actions();
 	(void)execvp(argv[0], argv);
 	code = errno;
 	(void)error_set(err, code, "run '%.200s': %s", argv[0], strerror(code));

@@ -33,8 +33,8 @@ void criu_args_fini(struct criu_args *a)
 
 /* Store the words one after the other, each with its NUL. argv is set when all are stored, as the
  * memory may move before. */
-static int set_words(struct criu_args *a, const char *const *words,
-		     struct error *err)
+static int copy_words(struct criu_args *a, const char *const *words,
+		      struct error *err)
 {
 	char *at;
 
@@ -76,7 +76,7 @@ int criu_dump_args(const struct criu_job *j, pid_t pid, struct criu_args *ret,
 	};
 
 	(void)snprintf(target, sizeof(target), "%d", (int)pid);
-	return set_words(ret, words, err);
+	return copy_words(ret, words, err);
 }
 
 int criu_restore_args(const struct criu_job *j, const char *pidfile,
@@ -101,14 +101,14 @@ int criu_restore_args(const struct criu_job *j, const char *pidfile,
 
 	(void)snprintf(inherit, sizeof(inherit), "fd[%d]:%s", output_fd,
 		       j->output);
-	return set_words(ret, words, err);
+	return copy_words(ret, words, err);
 }
 
 /* ----------------------------------------------------------------------- answers --- */
 
 /* The message after the place in a line such as "(00.05) Error (criu/files-ext.c:99): Can't
  * dump". */
-static const char *behind_place(const char *error, size_t len)
+static const char *skip_message_place(const char *error, size_t len)
 {
 	const char *at = memmem(error, len, "): ", 3);
 
@@ -122,7 +122,8 @@ void criu_reason(const char *text, char *ret, size_t room)
 		size_t len = strcspn(line, "\n");
 		const char *at = memmem(line, len, "Error (", 7);
 		const char *what =
-			at ? behind_place(at, (size_t)(line + len - at)) : NULL;
+			at ? skip_message_place(at, (size_t)(line + len - at))
+			   : NULL;
 
 		/* Skip a harmless error: criu goes on when it may not raise a limit. */
 		if (what && strncmp(what, "rlimit:", strlen("rlimit:")) != 0) {

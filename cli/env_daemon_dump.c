@@ -57,15 +57,15 @@ static void dump_fini(struct daemon_dump *u)
 	free(u->output_path);
 }
 
-static void say_daemon(const struct daemon_dump *u, const char *what,
-		       const char *why)
+static void report_daemon(const struct daemon_dump *u, const char *what,
+			  const char *why)
 {
 	fprintf(stderr, "bootseer env run: daemon '%s' %s: %s\n", u->s->name,
 		what, why);
 }
 
-static void say_done(const struct daemon_dump *u, const char *what,
-		     const struct env_snapshot *snap)
+static void report_dump_done(const struct daemon_dump *u, const char *what,
+			     const struct env_snapshot *snap)
 {
 	char bytes[PROGRESS_BYTES_MAX];
 
@@ -205,7 +205,7 @@ static int restore_dump(struct daemon_dump *u, const struct env_snapshot *snap,
 	if (rc < 0)
 		return rc;
 	env_catalog_touch(u->at->catalog, snap, clock_wall_ms());
-	say_done(u, "restored", snap);
+	report_dump_done(u, "restored", snap);
 	return 0;
 }
 
@@ -277,16 +277,16 @@ static int dump_daemon(struct daemon_dump *u, struct error *err)
 	if (rc == 0)
 		rc = store_dump(u, before, &snap, &why);
 	if (rc == 0) {
-		say_done(u, "dumped", &snap);
+		report_dump_done(u, "dumped", &snap);
 		env_snapshot_fini(&snap);
 	} else if (rc != -EEXIST) {
-		say_daemon(u, "is not dumped", why.msg);
+		report_daemon(u, "is not dumped", why.msg);
 	}
 	return 0;
 }
 
 /* Dump only if this node gets the turn; other nodes' daemons just go on. */
-static int dump_by_turn(struct daemon_dump *u, struct error *err)
+static int dump_if_turn_is_ours(struct daemon_dump *u, struct error *err)
 {
 	const struct env_turn_options opts = { .ttl_ms = LEASE_MS,
 					       .deadline_ns = clock_now_ns() };
@@ -298,7 +298,7 @@ static int dump_by_turn(struct daemon_dump *u, struct error *err)
 			       &turn, &why);
 
 	if (rc < 0)
-		say_daemon(u, "is not dumped", why.msg);
+		report_daemon(u, "is not dumped", why.msg);
 	if (rc < 0 || kind != ENV_TURN_MINE)
 		return 0;
 	/* Another node may have stored the dump just before this one got the turn. */
@@ -334,7 +334,7 @@ int daemon_start_dumped(struct daemon_start *s, const struct env_daemons *d,
 		if (rc == 0)
 			rc = daemon_wait_ready(s, err);
 		if (rc == 0 && s->pidfd >= 0)
-			rc = dump_by_turn(&u, err);
+			rc = dump_if_turn_is_ours(&u, err);
 	}
 out:
 	dump_fini(&u);

@@ -81,7 +81,7 @@ static void print_gone_snapshot(const struct env_gc_run *r,
 	       fates[t->fate].text, when);
 }
 
-static void note_fate(void *arg, const struct env_gc_told *t)
+static void report_snapshot_fate(void *arg, const struct env_gc_told *t)
 {
 	struct env_gc_run *r = arg;
 	char hex[ENV_KEY_HEX];
@@ -102,8 +102,8 @@ static void note_fate(void *arg, const struct env_gc_told *t)
 }
 
 /* Print "3 snapshots stay: WHY"; nothing if the count is 0. */
-static void print_stay(uint64_t n, const char *noun, const uint64_t *size,
-		       const char *why)
+static void print_staying(uint64_t n, const char *noun, const uint64_t *size,
+			  const char *why)
 {
 	char count[PROGRESS_COUNT_MAX], bytes[PROGRESS_BYTES_MAX] = "";
 
@@ -120,13 +120,13 @@ static void print_stay(uint64_t n, const char *noun, const uint64_t *size,
 static void print_kept(const struct env_gc_run *r, const struct env_gc *gc)
 {
 	for (int i = ENV_GC_FIRST_KEPT; i < ENV_GC_FATES; i++)
-		print_stay(r->n[i], "snapshot", NULL, fates[i].text);
-	print_stay(gc->n_young, "object", &gc->young_bytes,
-		   "of no snapshot, but younger than two days: a run in "
-		   "progress may need them");
-	print_stay(gc->n_doomed, "pack", &gc->doomed_bytes,
-		   "no snapshot needs them, and an 'env gc' two days after "
-		   "the first that finds them so removes them");
+		print_staying(r->n[i], "snapshot", NULL, fates[i].text);
+	print_staying(gc->n_young, "object", &gc->young_bytes,
+		      "of no snapshot, but younger than two days: a run in "
+		      "progress may need them");
+	print_staying(gc->n_doomed, "pack", &gc->doomed_bytes,
+		      "no snapshot needs them, and an 'env gc' two days after "
+		      "the first that finds them so removes them");
 }
 
 static void print_sum(const struct env_gc_run *r, const struct env_gc *gc)
@@ -169,7 +169,8 @@ static int print_json(const struct env_gc_run *r, const struct env_gc *gc,
 
 /* Get the store's time by writing an object.  A full or read-only store refuses it; then use our
  * clock less a day, so that nothing is removed too early. */
-static int ask_time(struct object_store *s, int64_t *ret_ms, struct error *err)
+static int get_store_time(struct object_store *s, int64_t *ret_ms,
+			  struct error *err)
 {
 	int rc = object_store_now(s, ret_ms, err);
 
@@ -208,7 +209,7 @@ static int run_env_gc(const void *config, char **args, struct error *err)
 	struct env_gc gc = { .older_ms = c->older_ns / NS_PER_MS,
 			     .keep_bytes = c->keep_bytes,
 			     .dry_run = c->dry_run,
-			     .told = note_fate,
+			     .told = report_snapshot_fate,
 			     .arg = &r };
 	AUTO(object_store) s = NULL;
 	int rc = c->json && !list
@@ -218,7 +219,7 @@ static int run_env_gc(const void *config, char **args, struct error *err)
 	/* A dry run writes nothing, so it uses our own clock, not the store's. */
 	gc.now_ms = clock_wall_ms();
 	if (rc == 0 && !c->dry_run)
-		rc = ask_time(s, &gc.now_ms, err);
+		rc = get_store_time(s, &gc.now_ms, err);
 	if (rc == 0)
 		rc = env_gc(s, &gc, err);
 	if (rc < 0)

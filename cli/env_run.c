@@ -145,13 +145,13 @@ static const struct option_spec options[] = {
 
 /* ---------------------------------------------------------------------------- ends --- */
 
-static void say_line(const char *line)
+static void print_message(const char *line)
 {
 	fprintf(stderr, "bootseer env run: %s\n", line);
 }
 
 /* End with the command's status.  If it succeeded, start its daemons first. */
-static void end_command(struct env_run *r, int status)
+static void exit_with_command_status(struct env_run *r, int status)
 {
 	const struct env_daemons_at at = { r->store.at.catalog, r->now };
 	struct env_daemons daemons = r->cfg->daemons;
@@ -169,7 +169,7 @@ static void end_command(struct env_run *r, int status)
 	}
 	if (rc == 0)
 		env_end_as(status);
-	say_line(err.msg);
+	print_message(err.msg);
 	exit(EXIT_FAILURE);
 }
 
@@ -190,16 +190,16 @@ static void run_without_snapshot(struct env_run *r, const char *why)
 	if ((r->cfg->daemons.commands || r->key.lock >= 0) &&
 	    env_child_run(r->key.work.command, r->key.lock, NULL, &status, NULL,
 			  &err) == 0)
-		end_command(r, status);
+		exit_with_command_status(r, status);
 	status = env_become(r->key.work.command, &err);
-	say_line(err.msg);
+	print_message(err.msg);
 	exit(status);
 }
 
 /* ------------------------------------------------------------------------ look up --- */
 
 /* Warn about dependencies of the command that cannot be determined, and so are not in the key. */
-static void say_unknown(const struct env_inputs *in)
+static void warn_of_unknown_inputs(const struct env_inputs *in)
 {
 	AUTO_BUF text = BUF_INIT;
 	int rc = 0;
@@ -221,7 +221,7 @@ static void say_unknown(const struct env_inputs *in)
 
 /* Report that another node is waited for.  `holder` is a text from that node, so it may be
  * anything. */
-static void say_waits_for_node(void *arg, const char *holder)
+static void report_wait_for_node(void *arg, const char *holder)
 {
 	AUTO_BUF text = BUF_INIT;
 	size_t len = 0;
@@ -244,7 +244,7 @@ static int find_snapshot_or_turn(struct env_run *r, struct env_turn **ret_turn,
 	const struct env_turn_options opts = {
 		.ttl_ms = (uint32_t)(r->cfg->lease / NS_PER_MS),
 		.deadline_ns = r->key.deadline_ns,
-		.waits = say_waits_for_node,
+		.waits = report_wait_for_node,
 		.arg = &r->key,
 	};
 	int rc;
@@ -254,7 +254,7 @@ static int find_snapshot_or_turn(struct env_run *r, struct env_turn **ret_turn,
 		return -r->store.away.code;
 	}
 	if (!r->cfg->quiet && r->key.work.inputs.n_unknown)
-		say_unknown(&r->key.work.inputs);
+		warn_of_unknown_inputs(&r->key.work.inputs);
 	rc = env_catalog_get_fresh(r->store.at.catalog, key, r->store.ttl, ret,
 				   err);
 	if (rc)
@@ -292,7 +292,7 @@ static int run_command(const struct env_run_key *k, struct ran *ret,
 }
 
 /* Warn about processes that the command left running: nodes that restore do not get them. */
-static void say_left(const struct env_left *left)
+static void warn_of_left_processes(const struct env_left *left)
 {
 	char what[ENV_LEFT_ROOM];
 	size_t n = env_left_describe(left, what);
@@ -306,12 +306,13 @@ static void say_left(const struct env_left *left)
 
 /* The store to take notes of self-made files from.  NULL with a service: it has no such notes, and
  * a store beside it is not trusted. */
-static struct object_store *notes_store(const struct env_run_store *s)
+static struct object_store *store_for_notes(const struct env_run_store *s)
 {
 	return s->at.client ? NULL : s->at.store;
 }
 
-static int check_ran(const struct env_run *r, int told, struct error *err)
+static int check_command_ran(const struct env_run *r, int told,
+			     struct error *err)
 {
 	const struct env_run_config *c = r->cfg;
 	int rc = 0;
@@ -325,7 +326,7 @@ static int check_ran(const struct env_run *r, int told, struct error *err)
 				   clock_now_ns() + c->verify_timeout, err);
 	return rc < 0 ? rc
 		      : env_work_note_made(&r->key.work, &r->key.key,
-					   notes_store(&r->store), err);
+					   store_for_notes(&r->store), err);
 }
 
 /* Capture the changes. 1: *ret is the snapshot; 0: another process published one first. */
@@ -364,11 +365,11 @@ static int run_and_capture(struct env_run *r, struct env_turn *turn,
 	if (rc == 0)
 		rc = run_command(&r->key, &ran, err);
 	if (rc == 0 && ran.status == 0) {
-		kept = check_ran(r, ran.told, &why);
+		kept = check_command_ran(r, ran.told, &why);
 		if (kept == 0)
 			kept = capture_changes(r, ret, &why);
 		if (kept >= 0)
-			say_left(&ran.left);
+			warn_of_left_processes(&ran.left);
 		else
 			fprintf(stderr, "bootseer env run: not captured: %s\n",
 				why.msg);
@@ -445,7 +446,7 @@ static int run_env_run(const void *config, char **args, struct error *err)
 	/* A malformed URL is a mistake of the user, so it ends the run; a store that does not
 	 * answer does not. */
 	if (open_store(c, &r.store.at, &r.store.away) == -EINVAL) {
-		say_line(r.store.away.msg);
+		print_message(r.store.away.msg);
 		exit(EXIT_USAGE);
 	}
 	r.guess.catalog = r.store.at.catalog;
@@ -460,7 +461,7 @@ static int run_env_run(const void *config, char **args, struct error *err)
 		r.now = &snap;
 		env_run_note_name(&r);
 	}
-	end_command(&r, status);
+	exit_with_command_status(&r, status);
 	return 0;
 }
 

@@ -8,8 +8,8 @@
 
 /* May the store be asked for notes of files that the command makes itself?  Not beside a service,
  * which has no such notes, and beside which the store is not trusted. */
-static bool may_ask_made(const struct env_run_key *k,
-			 const struct env_run_store *s)
+static bool may_ask_notes_of_made_files(const struct env_run_key *k,
+					const struct env_run_store *s)
 {
 	bool has_file = false;
 
@@ -26,7 +26,7 @@ static int find_first_inputs(struct env_run_key *k, struct env_run_store *s,
 	struct error why = ERROR_INIT;
 	int rc = env_work_find_inputs(&k->work, err);
 
-	if (rc < 0 || !may_ask_made(k, s))
+	if (rc < 0 || !may_ask_notes_of_made_files(k, s))
 		return rc;
 	/* A store that timed out is not asked again. */
 	if (env_work_find_made(&k->work, s->at.store, &why) == -ETIMEDOUT)
@@ -76,7 +76,7 @@ int env_run_find_key(struct env_run_key *k, struct env_run_store *s,
 	return 0;
 }
 
-static void say_works(void *arg)
+static void report_wait_for_other_run(void *arg)
 {
 	const struct env_run_key *k = arg;
 
@@ -139,8 +139,8 @@ int env_run_take_targets(struct env_run_key *k, struct env_run_store *s,
 	/* A second descriptor of the lock must not be opened: closing it would release the lock. */
 	if (k->lock >= 0)
 		return 0;
-	rc = env_lock_take(&k->work.targets, k->deadline_ns, say_works, k,
-			   &k->lock, err);
+	rc = env_lock_take(&k->work.targets, k->deadline_ns,
+			   report_wait_for_other_run, k, &k->lock, err);
 	if (rc > 0 || (rc == 0 && k->is_others)) {
 		k->is_others = false;
 		k->is_within = k->lock < 0;

@@ -66,7 +66,7 @@ static int fetch_cache(struct env_run *r, struct error *err)
 	return rc;
 }
 
-static void say_merges(void *arg, const char *holder)
+static void report_wait_for_merge(void *arg, const char *holder)
 {
 	const struct env_run_key *k = arg;
 
@@ -82,7 +82,7 @@ static int take_turn(struct env_run *r, struct env_turn **ret,
 		.ttl_ms = (uint32_t)(r->cfg->lease / NS_PER_MS),
 		.deadline_ns = r->key.deadline_ns,
 		.may_be_made = true,
-		.waits = say_merges,
+		.waits = report_wait_for_merge,
 		.arg = &r->key,
 	};
 	enum env_turn_kind kind = ENV_TURN_MINE;
@@ -97,7 +97,7 @@ static int take_turn(struct env_run *r, struct env_turn **ret,
 }
 
 /* A damaged cache cannot be restored, so it is replaced by the files of this node. */
-static void say_damage(const struct error *why)
+static void warn_of_damaged_cache(const struct error *why)
 {
 	fprintf(stderr,
 		"bootseer env run: %s: the cache is made anew of what this "
@@ -122,7 +122,7 @@ static int publish_union(struct env_run *r, const struct env_snapshot *has,
 	int rc = has ? env_restore(&q, NULL, err) : 0;
 
 	if (rc == -EBADMSG) {
-		say_damage(err);
+		warn_of_damaged_cache(err);
 		rc = 0;
 	}
 	if (rc >= 0)
@@ -150,7 +150,7 @@ static int add_new_files_once(struct env_run *r, bool has_turn,
 		/* The index is damaged, so none of the cached files can be found. */
 		if (!has_turn)
 			return 1;
-		say_damage(err);
+		warn_of_damaged_cache(err);
 		found = env_snapshot_remove(r->store.at.store,
 					    &r->key.key.digest, err);
 	}

@@ -9,7 +9,7 @@
 
 /* After a failed mount, may bootseerd still provide blocks?  Not if it is away, too old, or may
  * not use the store. */
-static bool may_give(int code)
+static bool may_node_give_blocks(int code)
 {
 	static const int no[] = { ENOENT,    ECONNREFUSED, ECONNRESET,
 				  ETIMEDOUT, EACCES,       ENOSYS };
@@ -33,7 +33,7 @@ static bool try_mount(struct env_mount_job job, int *ret_rc, bool *ret_gives,
 {
 	int rc = env_mount(&job, err);
 
-	*ret_gives = job.is_answered || may_give(-rc);
+	*ret_gives = job.is_answered || may_node_give_blocks(-rc);
 	if (rc >= 0 || job.is_over || (job.check && job.check->is_bad)) {
 		*ret_rc = rc;
 		return true;

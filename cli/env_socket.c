@@ -97,7 +97,8 @@ static bool is_path_within(const char *path, const char *folder)
 	       (path[len] == '/' || !path[len]);
 }
 
-static int take_targets(json_t *list, struct pod_question *q, struct error *err)
+static int parse_targets(json_t *list, struct pod_question *q,
+			 struct error *err)
 {
 	size_t n = json_array_size(list);
 
@@ -134,9 +135,9 @@ static int check_store(const struct env_socket_config *cfg, const char *store,
 			 store);
 }
 
-static int take_question(const struct env_socket_config *cfg,
-			 const struct buf *line, struct pod_question *q,
-			 struct error *err)
+static int parse_question(const struct env_socket_config *cfg,
+			  const struct buf *line, struct pod_question *q,
+			  struct error *err)
 {
 	const char *store, *text;
 	json_error_t why;
@@ -158,7 +159,7 @@ static int take_question(const struct env_socket_config *cfg,
 			   "folder", &text, "key", &text, "manifest", &text,
 			   "targets", &targets, "shared_packs", &flag) < 0)
 		return error_set(err, EINVAL, "parameters: %s", why.text);
-	rc = q->is_open ? 0 : take_targets(targets, q, err);
+	rc = q->is_open ? 0 : parse_targets(targets, q, err);
 	return rc < 0 ? rc : check_store(cfg, store, err);
 }
 
@@ -171,7 +172,7 @@ static int umount_at_node(const struct pod_socket *s, const char *name)
 }
 
 /* The byte of mounts.lock for this mount; the process that makes the mount holds its lock. */
-static struct flock place_lock(const char *name)
+static struct flock mount_lock_range(const char *name)
 {
 	char digits[16];
 
@@ -182,7 +183,7 @@ static struct flock place_lock(const char *name)
 			       .l_len = 1 };
 }
 
-static int open_places(const struct pod_socket *s)
+static int open_mount_locks(const struct pod_socket *s)
 {
 	return openat(s->dir, "mounts.lock",
 		      O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -191,8 +192,8 @@ static int open_places(const struct pod_socket *s)
 /* Is another process just about to join this mount to its targets? */
 static bool is_join_pending(const struct pod_socket *s, const char *name)
 {
-	AUTO_CLOSE int fd = open_places(s);
-	struct flock l = place_lock(name);
+	AUTO_CLOSE int fd = open_mount_locks(s);
+	struct flock l = mount_lock_range(name);
 
 	return fd < 0 || fcntl(fd, F_OFD_GETLK, &l) < 0 || l.l_type != F_UNLCK;
 }
@@ -200,7 +201,7 @@ static bool is_join_pending(const struct pod_socket *s, const char *name)
 /* Lock the list of mounts for this process; -1 with errno. */
 static int lock_list(const struct pod_socket *s)
 {
-	int fd = open_places(s);
+	int fd = open_mount_locks(s);
 
 	while (fd >= 0 && flock(fd, LOCK_EX) < 0) {
 		int code = errno;
@@ -245,11 +246,11 @@ static int read_list(const struct pod_socket *s, const char *without,
 
 /* Add the mount to the list.  `*ret` is its lock, to be kept open until the mount was checked or
  * undone. */
-static int take_place(const struct pod_socket *s, const char *name, int *ret,
-		      struct error *err)
+static int add_mount_to_list(const struct pod_socket *s, const char *name,
+			     int *ret, struct error *err)
 {
-	struct flock l = place_lock(name);
-	AUTO_CLOSE int place = open_places(s);
+	struct flock l = mount_lock_range(name);
+	AUTO_CLOSE int place = open_mount_locks(s);
 	AUTO_CLOSE int lock = lock_list(s);
 	AUTO_BUF names = BUF_INIT;
 	size_t n, most = (size_t)s->cfg->most;
@@ -277,7 +278,7 @@ static int take_place(const struct pod_socket *s, const char *name, int *ret,
 	return rc;
 }
 
-static void give_place_back(const struct pod_socket *s, const char *name)
+static void remove_mount_from_list(const struct pod_socket *s, const char *name)
 {
 	AUTO_CLOSE int lock = lock_list(s);
 	AUTO_BUF names = BUF_INIT;
@@ -388,7 +389,7 @@ static int mount_for_client(const struct pod_socket *s, int fd,
 static void undo_pod_mount(const struct pod_socket *s, const char *name)
 {
 	if (umount_at_node(s, name) == 0)
-		give_place_back(s, name);
+		remove_mount_from_list(s, name);
 }
 
 /* Serve the blocks of a snapshot, which needs no mount namespace. */
@@ -419,14 +420,14 @@ static int answer_question(const struct pod_socket *s, int fd,
 	if (rc == 0 && known < 0 && known != -ENOTSUP)
 		rc = error_set(err, alone.code, "%s", alone.msg);
 	if (rc == 0)
-		rc = take_question(s->cfg, &line, q, err);
+		rc = parse_question(s->cfg, &line, q, err);
 	if (rc == 0)
 		rc = env_mount_choose_name(name, err);
 	(void)alarm(q->is_open ? ANSWER_S : MOUNT_S);
 	if (rc == 0 && !q->is_open && alone.code)
 		rc = error_set(err, alone.code, "%s", alone.msg);
 	if (rc == 0)
-		rc = take_place(s, name, &place, err);
+		rc = add_mount_to_list(s, name, &place, err);
 	if (rc == 0 && q->is_open) {
 		env_asker_free(asker);
 		return give_blocks(s, fd, q, name, err);
@@ -445,7 +446,7 @@ static int answer_question(const struct pod_socket *s, int fd,
 
 /* Log a refusal, while the log has room: a client that keeps asking could fill the log's disk,
  * which may be memory. */
-static void say_refused(const struct error *err)
+static void log_refusal(const struct error *err)
 {
 	if (log_has_room(LOG_LEVEL_WARNING))
 		fprintf(stderr, "bootseer env socket: %s\n", err->msg);
@@ -468,7 +469,7 @@ static void serve_child(const struct pod_socket *s, int fd)
 	rc = answer_question(s, fd, &q, &err);
 	(void)!reply_with(fd, rc, &err);
 	if (rc < 0 && rc != -ECONNRESET)
-		say_refused(&err);
+		log_refusal(&err);
 	control_request_fini(&q.request);
 }
 
@@ -496,7 +497,7 @@ static void refuse_asker(int fd, int code)
 	struct error err = ERROR_INIT;
 	int rc = error_errno(&err, code, "start a process for the answer");
 
-	say_refused(&err);
+	log_refusal(&err);
 	(void)!reply_with(fd, rc, &err);
 }
 

@@ -12,29 +12,29 @@
 
 /* ------------------------------------------------------------------- verdict --- */
 
-static bool is_trace(const json_t *s, const char *match)
+static bool is_trace_match(const json_t *s, const char *match)
 {
 	return strcmp(reply_text(s, "trace"), match) == 0;
 }
 
-static long long hot_number(const json_t *s, const char *key)
+static long long get_hot_number(const json_t *s, const char *key)
 {
 	return reply_number(json_object_get(s, "hot"), key);
 }
 
-static bool was_unwatched(const json_t *s)
+static bool was_start_unwatched(const json_t *s)
 {
 	return !reply_flag(s, "watched");
 }
 
 static bool found_none_and_recorded(const json_t *s)
 {
-	return is_trace(s, "none") && reply_flag(s, "recorded");
+	return is_trace_match(s, "none") && reply_flag(s, "recorded");
 }
 
-static bool found_none(const json_t *s)
+static bool start_found_no_trace(const json_t *s)
 {
-	return is_trace(s, "none");
+	return is_trace_match(s, "none");
 }
 
 /* Were less than 2 % of the blocks missed? */
@@ -44,20 +44,21 @@ static bool has_few_misses(const json_t *s)
 	       reply_number(s, "read_blocks");
 }
 
-static bool was_of_another(const json_t *s)
+static bool used_another_trace(const json_t *s)
 {
-	return !is_trace(s, "own");
+	return !is_trace_match(s, "own");
 }
 
-static bool does_not_fit(const json_t *s)
+static bool is_hot_set_mostly_unused(const json_t *s)
 {
-	return hot_number(s, "unused_blocks") > hot_number(s, "used_blocks");
+	return get_hot_number(s, "unused_blocks") >
+	       get_hot_number(s, "used_blocks");
 }
 
-static bool was_late(const json_t *s)
+static bool was_hot_set_late(const json_t *s)
 {
 	return reply_number(json_object_get(s, "fetched"), "hot") <
-	       hot_number(s, "bytes") / 2;
+	       get_hot_number(s, "bytes") / 2;
 }
 
 /* The first rule that applies to the newest start gives the verdict. */
@@ -65,25 +66,25 @@ static const struct {
 	bool (*applies)(const json_t *start);
 	const char *text;
 } rules[] = {
-	{ was_unwatched,
+	{ was_start_unwatched,
 	  "the last start was not watched, as the image was complete on the "
 	  "node or mounted already: nothing needed to be fetched for it" },
 	{ found_none_and_recorded,
 	  "no trace was found: this start recorded one, which the next start "
 	  "uses" },
-	{ found_none,
+	{ start_found_no_trace,
 	  "no trace was found and none was recorded: see --record of "
 	  "bootseerd, or run 'bootseer image record'" },
 	{ has_few_misses,
 	  "good: what the last start read was on the node before it asked" },
-	{ was_of_another,
+	{ used_another_trace,
 	  "the trace was of another image or workload, so much was missed: "
 	  "this start's own serves the next one; give equal starts one "
 	  "workload key" },
-	{ does_not_fit,
+	{ is_hot_set_mostly_unused,
 	  "the trace does not fit this start: other programs share its "
 	  "workload key; give each a key of its own" },
-	{ was_late,
+	{ was_hot_set_late,
 	  "the prefetch was overtaken by the start: have it wait for more "
 	  "(--wait of bootseerd) or run 'bootseer image prefetch' before" },
 	{ NULL,
@@ -155,7 +156,7 @@ static void print_trace(const json_t *s, FILE *out)
 	const char *text = reply_text(s, "trace");
 
 	for (size_t i = 0; i < sizeof(matches) / sizeof(matches[0]); i++)
-		if (is_trace(s, matches[i].match))
+		if (is_trace_match(s, matches[i].match))
 			text = matches[i].text;
 	fprintf(out, "  trace       %s%s\n", text,
 		reply_flag(s, "recorded") ? "; this start was recorded" : "");

@@ -75,7 +75,7 @@ static int is_mounted(const char *dir, const char *path, bool *ret_same,
 	return at.st_dev != above.st_dev;
 }
 
-static int bind_at(const char *path, const char *dir, struct error *err)
+static int bind_image_at(const char *path, const char *dir, struct error *err)
 {
 	bool same;
 	int rc = is_mounted(dir, path, &same, err);
@@ -102,8 +102,9 @@ static int bind_at(const char *path, const char *dir, struct error *err)
 	return 0;
 }
 
-static int mount_at(struct node_client *c, const struct node_image_query *q,
-		    const char *dir, struct error *err)
+static int mount_image_at(struct node_client *c,
+			  const struct node_image_query *q, const char *dir,
+			  struct error *err)
 {
 	AUTO_FINI(node_image) image = { .chain_ids = NULL };
 	AUTO_FREE char *user = NULL;
@@ -127,7 +128,7 @@ static int mount_at(struct node_client *c, const struct node_image_query *q,
 	}
 	rc = node_image_mount(c, &image.id, user, false, &path, NULL, err);
 	if (rc == 0) {
-		rc = bind_at(path, where, err);
+		rc = bind_image_at(path, where, err);
 		if (rc < 0 &&
 		    node_image_umount(c, &image.id, user, &ignored) < 0)
 			fprintf(stderr, "bootseer: %s\n", ignored.msg);
@@ -146,7 +147,7 @@ static int run_mount(const void *config, char **args, struct error *err)
 	int rc = node_connect(&cfg->node, &c, err);
 
 	if (rc == 0)
-		rc = mount_at(c, &q, args[1], err);
+		rc = mount_image_at(c, &q, args[1], err);
 	node_client_close(c);
 	return rc;
 }

@@ -87,7 +87,7 @@ static bool is_phase(const json_t *a, const char *phase)
 }
 
 /* Is the hot set fetched now, or next after a retry? */
-static bool is_hot_next(const json_t *a)
+static bool is_hot_set_next(const json_t *a)
 {
 	return is_phase(a, "hot") || (is_phase(a, "retrying") &&
 				      reply_number(a, "hot_have_bytes") <
@@ -95,14 +95,14 @@ static bool is_hot_next(const json_t *a)
 }
 
 /* The key with the number of bytes fetched in this phase. */
-static const char *have_key(const json_t *a)
+static const char *fetched_bytes_key(const json_t *a)
 {
-	return is_hot_next(a) ? "hot_have_bytes" : "all_have_bytes";
+	return is_hot_set_next(a) ? "hot_have_bytes" : "all_have_bytes";
 }
 
-static const char *all_key(const json_t *a)
+static const char *wanted_bytes_key(const json_t *a)
 {
-	return is_hot_next(a) ? "hot_bytes" : "all_bytes";
+	return is_hot_set_next(a) ? "hot_bytes" : "all_bytes";
 }
 
 /* Has the prefetch ended?  0: well; 1: not yet; or an error. */
@@ -148,8 +148,9 @@ static int wait_for_end(struct node_client *c, const char *id, json_t **a,
 	while ((rc = judge_phase(*a, now - running, err)) > 0) {
 		print_retry_reason(bar, *a, &said);
 		progress_step(bar, reply_text(*a, "phase"),
-			      (uint64_t)reply_number(*a, have_key(*a)),
-			      (uint64_t)reply_number(*a, all_key(*a)), now);
+			      (uint64_t)reply_number(*a, fetched_bytes_key(*a)),
+			      (uint64_t)reply_number(*a, wanted_bytes_key(*a)),
+			      now);
 		rc = request_prefetch(c, id, NULL, STEP_MS, a, err);
 		if (rc < 0)
 			return rc;
@@ -189,8 +190,8 @@ static void print_answer(const json_t *a)
 		return;
 	}
 	printf("%s: %s of %s are on the node%s%s\n", reply_text(a, "phase"),
-	       reply_bytes(a, have_key(a), have),
-	       reply_bytes(a, all_key(a), all), has_error ? ": " : "",
+	       reply_bytes(a, fetched_bytes_key(a), have),
+	       reply_bytes(a, wanted_bytes_key(a), all), has_error ? ": " : "",
 	       has_error ? reply_text(a, "error") : "");
 }
 

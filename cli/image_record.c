@@ -122,7 +122,7 @@ static int catch_signals(int *ret, struct error *err)
 
 /* ------------------------------------------------------------------ bootseerd --- */
 
-static json_t *id_json(const struct record_job *j)
+static json_t *image_id_json(const struct record_job *j)
 {
 	char text[DIGEST_STR_MAX];
 
@@ -131,8 +131,8 @@ static json_t *id_json(const struct record_job *j)
 }
 
 /* The key for the command; 0 and NULL: the image's own command is used. */
-static int workload_of(const struct record_job *j, char **ret,
-		       struct error *err)
+static int get_workload_key(const struct record_job *j, char **ret,
+			    struct error *err)
 {
 	size_t n = 0;
 
@@ -160,7 +160,7 @@ static int begin_recording(struct record_job *j, const char *ref,
 	int rc = node_image_prepare(j->node, &q, &image, err);
 
 	if (rc == 0)
-		rc = workload_of(j, &workload, err);
+		rc = get_workload_key(j, &workload, err);
 	if (rc < 0)
 		return rc;
 	if (image.warning) {
@@ -172,8 +172,8 @@ static int begin_recording(struct record_job *j, const char *ref,
 	node_image_fini(&image);
 	(void)snprintf(j->user, sizeof(j->user), "record/%d-%" PRId64,
 		       (int)getpid(), clock_now_ns());
-	params = json_pack("{s:o, s:s, s:s*, s:I}", "id", id_json(j), "user",
-			   j->user, "workload", workload, "window_ms",
+	params = json_pack("{s:o, s:s, s:s*, s:I}", "id", image_id_json(j),
+			   "user", j->user, "workload", workload, "window_ms",
 			   (json_int_t)(j->cfg->window / NS_PER_MS));
 	rc = node_ask_on(j->node, "image.record", params, &j->reply, err);
 	j->until_ns = clock_now_ns() + j->cfg->window;
@@ -189,7 +189,7 @@ static void end_recording(struct record_job *j)
 			err.msg);
 }
 
-static int tell_ready(struct record_job *j, struct error *err)
+static int report_start_ready(struct record_job *j, struct error *err)
 {
 	AUTO_JSON *reply = NULL;
 	int rc = node_ask_on(j->node, "start.ready",
@@ -281,7 +281,7 @@ static int conclude_recording(struct record_job *j, struct container *c,
 					 "before it was ready",
 					 j->status);
 	}
-	return j->event == CONTAINER_LATE ? 0 : tell_ready(j, err);
+	return j->event == CONTAINER_LATE ? 0 : report_start_ready(j, err);
 }
 
 static int run_container(struct record_job *j, const struct rootfs *r,
@@ -345,7 +345,7 @@ static int get_figures(struct record_job *j, json_t **ret, struct error *err)
 	for (;;) {
 		AUTO_JSON *reply = NULL;
 		int rc = node_ask_on(j->node, "image.explain",
-				     json_pack("{s:o}", "id", id_json(j)),
+				     json_pack("{s:o}", "id", image_id_json(j)),
 				     &reply, err);
 
 		if (rc < 0)

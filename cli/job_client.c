@@ -95,7 +95,7 @@ static void pass_signal(const struct job_client *c, pid_t pid, int sig,
 	(void)!write(c->signals, &number, 1);
 }
 
-static bool is_untaken(const struct job_client *c)
+static bool has_untaken_signal(const struct job_client *c)
 {
 	int n = 0;
 
@@ -120,7 +120,7 @@ static bool follow_client(const struct job_client *c, pid_t pid,
 			continue;
 		if (!until)
 			until = clock_now_ms() + TAKEN_MS;
-		if (clock_now_ms() >= until && is_untaken(c)) {
+		if (clock_now_ms() >= until && has_untaken_signal(c)) {
 			is_given_up = true;
 			(void)kill(pid, SIGKILL);
 		}
@@ -186,7 +186,7 @@ static bool follow_init(const struct job_client *c, int init,
 			pass_signal(c, 0, (int)info.ssi_signo, ret_told);
 		if (*ret_told && !until)
 			until = clock_now_ms() + TAKEN_MS;
-		if (until && clock_now_ms() >= until && is_untaken(c))
+		if (until && clock_now_ms() >= until && has_untaken_signal(c))
 			return false;
 	}
 	return true;

@@ -37,7 +37,7 @@
 
 /* Choose the pulling program: ctr of containerd 1 fetches every layer before it asks the
  * snapshotter; stargz's ctr-remote, if installed, does not. */
-static const char *lazy_puller(void)
+static const char *choose_lazy_puller(void)
 {
 	AUTO_BUF said = { .limit = 4096 };
 	char ctr[] = "ctr", remote[] = "ctr-remote", version[] = "--version";
@@ -67,8 +67,8 @@ static const char *lazy_puller(void)
 	"[ -z \"$(ctr images ls -q \"name==$ref\")\" ] || break; " \
 	"done; printf '%s\\n' \"$said\" >&2; exit 1"
 
-static void add_pull(const struct job_image *i, const char *program, bool lazy,
-		     struct job_way *way)
+static void add_pull_step(const struct job_image *i, const char *program,
+			  bool lazy, struct job_way *way)
 {
 	struct job_words *w = job_way_step(way);
 
@@ -95,8 +95,8 @@ void job_container_pull(const struct job_file *f, struct job_part *ret)
 	ret->stage = "image.pull";
 	ret->ordinary = "the image is pulled the ordinary way";
 	(void)snprintf(ret->what, sizeof(ret->what), "image");
-	add_pull(&f->image, lazy_puller(), true, &ret->way);
-	add_pull(&f->image, NULL, false, &ret->otherwise);
+	add_pull_step(&f->image, choose_lazy_puller(), true, &ret->way);
+	add_pull_step(&f->image, NULL, false, &ret->otherwise);
 }
 
 /* Find the image's digest in ctr's list, whose lines are "REF TYPE DIGEST ...".  The caller owns
@@ -311,7 +311,7 @@ static int make_folders(struct job_container *c, struct error *err)
 /* -------------------------------------------------------------------- environment --- */
 
 /* Is it a variable that configures launchers, stores or installers?  Those are passed on. */
-static bool is_passed(const char *v)
+static bool is_variable_passed_on(const char *v)
 {
 	static const char *const begins[] = {
 		"AWS_",         "BOOTSEER_",   "CUDA_",
@@ -344,7 +344,7 @@ static int write_variables(struct job_container *c, struct error *err)
 	int rc = 0;
 
 	for (char **v = environ; rc == 0 && *v; v++)
-		if (is_passed(*v) && !strchr(*v, '\n'))
+		if (is_variable_passed_on(*v) && !strchr(*v, '\n'))
 			rc = buf_printf(&text, "%s\n", *v);
 	if (rc == 0 && c->file->stages.is_there)
 		rc = buf_printf(&text, "BOOTSEER_JOB=%s\nBOOTSEER_NODE=%s\n",

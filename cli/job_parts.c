@@ -31,7 +31,7 @@ struct job_words *job_way_step(struct job_way *w)
 	return w->n < JOB_STEPS_MAX ? &w->steps[w->n++] : NULL;
 }
 
-static void finish_way(struct job_way *w)
+static void free_way_steps(struct job_way *w)
 {
 	for (size_t i = 0; i < w->n; i++)
 		job_words_fini(&w->steps[i]);
@@ -40,11 +40,11 @@ static void finish_way(struct job_way *w)
 
 void job_part_fini(struct job_part *p)
 {
-	finish_way(&p->way);
-	finish_way(&p->otherwise);
+	free_way_steps(&p->way);
+	free_way_steps(&p->otherwise);
 }
 
-static struct job_way *way_of(struct job_part *p)
+static struct job_way *current_way_of_part(struct job_part *p)
 {
 	return p->is_ordinary ? &p->otherwise : &p->way;
 }
@@ -53,7 +53,7 @@ static struct job_way *way_of(struct job_part *p)
 
 static int start_step(struct job_part *p, struct error *err)
 {
-	struct job_words *w = &way_of(p)->steps[p->at];
+	struct job_words *w = &current_way_of_part(p)->steps[p->at];
 	int out = STDERR_FILENO, rc;
 
 	if (w->is_short || !w->v)
@@ -174,7 +174,7 @@ static void begin_step(struct job_part *p)
 static void begin_next_step(struct job_part *p, struct job_say *s, bool stops)
 {
 	for (;;) {
-		if (p->status == 0 && ++p->at < way_of(p)->n) {
+		if (p->status == 0 && ++p->at < current_way_of_part(p)->n) {
 			begin_step(p);
 		} else if (p->status && !p->is_ordinary && p->otherwise.n &&
 			   !stops) {
@@ -272,8 +272,8 @@ static bool is_waited_for(const struct job_part *parts, size_t n)
 }
 
 /* Leave the parts running that are not waited for; their groups are killed with the job. */
-static void leave_parts_ahead(struct job_part *parts, size_t n,
-			      struct job_say *s)
+static void leave_unawaited_parts(struct job_part *parts, size_t n,
+				  struct job_say *s)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct job_part *p = &parts[i];
@@ -323,6 +323,6 @@ int job_parts_run(struct job_part *parts, size_t n, struct job_say *s,
 			begin_next_step(&parts[i], s, stops);
 		}
 	}
-	leave_parts_ahead(parts, n, s);
+	leave_unawaited_parts(parts, n, s);
 	return 0;
 }

@@ -69,8 +69,8 @@ static void add_environment_ahead(struct job_plan *p)
 /* -------------------------------------------------------------------- checkpoints --- */
 
 /* Write the text into `ret`, with each mark replaced by the value. */
-static void fill_mark(const char *text, const char *mark, const char *value,
-		      struct buf *ret, bool *is_short)
+static void replace_mark(const char *text, const char *mark, const char *value,
+			 struct buf *ret, bool *is_short)
 {
 	const char *at;
 	int rc = 0;
@@ -98,10 +98,10 @@ static const char *master_address(struct buf *room, bool *is_short)
 	return *is_short ? master : room->data;
 }
 
-static void name_prefetched(const struct job_plan *p, const char *name,
-			    struct buf *ret, bool *is_short)
+static void fill_rank_in_name(const struct job_plan *p, const char *name,
+			      struct buf *ret, bool *is_short)
 {
-	fill_mark(name, JOB_RANK, p->file->rank, ret, is_short);
+	replace_mark(name, JOB_RANK, p->file->rank, ret, is_short);
 }
 
 static void add_mount_step(const struct job_plan *p, const struct job_ckpt *c,
@@ -118,7 +118,7 @@ static void add_mount_step(const struct job_plan *p, const struct job_ckpt *c,
 	if (c->read_only)
 		job_words_add(w, "--read-only");
 	for (char **o = c->options; o && *o; o++) {
-		fill_mark(*o, JOB_MASTER, master, &option, &w->is_short);
+		replace_mark(*o, JOB_MASTER, master, &option, &w->is_short);
 		job_words_add(w, "%s", option.len ? option.data : "");
 	}
 	job_words_add(w, "%s", c->store);
@@ -145,7 +145,7 @@ static void add_read_step(const struct job_plan *p, const struct job_ckpt *c,
 	job_words_add(w, "%d", (int)getpid());
 	job_words_add(w, "%d", p->go[0]);
 	for (char **f = c->prefetch; *f; f++) {
-		name_prefetched(p, *f, &name, &w->is_short);
+		fill_rank_in_name(p, *f, &name, &w->is_short);
 		job_words_add(w, "%s/%s", c->dir, name.len ? name.data : "");
 	}
 }
@@ -165,7 +165,7 @@ static int add_copy_steps(const struct job_plan *p, const struct job_ckpt *c,
 			return error_set(err, E2BIG,
 					 "more than %u names in 'prefetch'",
 					 JOB_STEPS_MAX / 2);
-		name_prefetched(p, *f, &name, &w->is_short);
+		fill_rank_in_name(p, *f, &name, &w->is_short);
 		if (w->is_short)
 			return error_nomem(err);
 		job_words_add(w, "mkdir");
@@ -237,7 +237,7 @@ bool job_plan_is_mounted(const struct job_ckpt *c)
 }
 
 /* Make the pipe that readers wait at; they inherit its reading end. */
-static int open_go(struct job_plan *p, struct error *err)
+static int open_go_pipe(struct job_plan *p, struct error *err)
 {
 	if (pipe2(p->go, O_CLOEXEC) < 0 || fcntl(p->go[0], F_SETFD, 0) < 0)
 		return error_set(err, errno, "pipe: %s", strerror(errno));
@@ -257,7 +257,7 @@ int job_plan_make(struct job_plan *p, struct error *err)
 	int rc = 0;
 
 	if (f->image.reference) {
-		rc = open_go(p, err);
+		rc = open_go_pipe(p, err);
 		p->image = &p->parts[p->n++];
 		job_container_pull(f, p->image);
 		if (f->environment.store)
@@ -357,7 +357,7 @@ static void explain_ckpt(const struct job_plan *p, const struct job_ckpt *c)
 				 NULL,
 				 NULL };
 
-		name_prefetched(p, *f, &name, &is_short);
+		fill_rank_in_name(p, *f, &name, &is_short);
 		if (is_short)
 			return;
 		argv[5] = name.data;

@@ -53,7 +53,7 @@ static char *map_file(int fd, size_t size)
 /* Map the pages of `n` bytes from `at`, just after they were read: by the end of a file larger
  * than memory its first pages are gone, and mapping would read them again.  A file that became
  * shorter is no error, and before Linux 5.14 the pages stay unmapped. */
-static void keep_pages(char *map, size_t size, size_t at, size_t n)
+static void map_read_pages(char *map, size_t size, size_t at, size_t n)
 {
 	size_t from = at & ~((size_t)sysconf(_SC_PAGESIZE) - 1);
 
@@ -79,7 +79,7 @@ static int read_file(const char *path, const struct stat *st, int kind,
 	map = map_file(fd, size);
 	for (; (n = read(fd, room, READ_SIZE)) > 0; done += (size_t)n) {
 		if (map)
-			keep_pages(map, size, done, (size_t)n);
+			map_read_pages(map, size, done, (size_t)n);
 		end_when_job_ended(0, -1);
 	}
 	return 0;

@@ -225,7 +225,8 @@ static bool was_signalled(const struct job_run *r, int *ret_status)
 	return true;
 }
 
-static int run_here(struct job_run *r, int *ret_status, struct error *err)
+static int run_command_here(struct job_run *r, int *ret_status,
+			    struct error *err)
 {
 	int rc;
 
@@ -294,7 +295,7 @@ static int run_program(struct job_run *r, int *ret_status, struct error *err)
 	int rc;
 
 	if (!image)
-		return run_here(r, ret_status, err);
+		return run_command_here(r, ret_status, err);
 	/* If both pulls failed, containerd's image, if any, is from an earlier pull by ours. */
 	is_lazy = !image->is_ordinary || image->status;
 	rc = run_container(r, is_lazy, ret_status, &began, err);
@@ -343,7 +344,7 @@ static int make_mount_points(const struct job_file *f, struct error *err)
 	return rc;
 }
 
-static int run_for_real(struct job_run *r, struct error *err)
+static int prepare_and_run_job(struct job_run *r, struct error *err)
 {
 	const struct job_file *f = r->plan.file;
 	int status = 0;
@@ -408,7 +409,7 @@ static int run_job_command(const void *config, char **args, struct error *err)
 	if (rc == 0)
 		rc = c->dry_run || c->explain
 			     ? job_plan_print(&r.plan, c->explain, err)
-			     : run_for_real(&r, err);
+			     : prepare_and_run_job(&r, err);
 	job_plan_fini(&r.plan);
 	return rc;
 }

@@ -42,7 +42,7 @@ static const struct option_spec new_options[] = {
 	{ .key = NULL },
 };
 
-static unsigned int uses_of(const struct new_config *c)
+static unsigned int key_uses_of_config(const struct new_config *c)
 {
 	if (strcmp(c->uses, "verify") == 0)
 		return TRUST_USE_VERIFY;
@@ -88,7 +88,7 @@ static int run_new(const void *config, char **args, struct error *err)
 		path = own;
 	if (c->expires)
 		end = (int64_t)time(NULL) + c->expires / NS_PER_S;
-	rc = signer_make(path, c->name, uses_of(c), end, err);
+	rc = signer_make(path, c->name, key_uses_of_config(c), end, err);
 	if (rc < 0)
 		return rc;
 	printf("made a key: %s\n", path);

@@ -25,7 +25,7 @@ struct holder_look {
 	struct buf *out;
 };
 
-static bool is_look_over(const struct holder_look *l)
+static bool is_look_time_over(const struct holder_look *l)
 {
 	return clock_now_ns() > l->until;
 }
@@ -60,7 +60,7 @@ static bool any_leads_within(const struct holder_look *l, const char *folder)
 	char path[PATH_MAX];
 	bool found = false;
 
-	while (dir && !found && !is_look_over(l) && (e = readdir(dir))) {
+	while (dir && !found && !is_look_time_over(l) && (e = readdir(dir))) {
 		if (*e->d_name == '.')
 			continue;
 		snprintf(path, sizeof(path), "%.64s/%.255s", folder, e->d_name);
@@ -145,7 +145,7 @@ void mount_holders(const char *dir, struct buf *ret)
 
 	find_mounts_below(&l);
 	proc = opendir("/proc");
-	while (proc && !is_look_over(&l) && (e = readdir(proc)))
+	while (proc && !is_look_time_over(&l) && (e = readdir(proc)))
 		if (isdigit((unsigned char)*e->d_name) &&
 		    holds_mount(&l, e->d_name))
 			name_process(&l, e->d_name);

@@ -32,7 +32,7 @@
 /* ------------------------------------------------------------------ mountstats --- */
 
 /* Parse "device nas:/ckpt mounted on /ckpt with fstype nfs4 statvers=1.1".  False: not NFS. */
-static bool read_head(char *line, struct nfs_mount *m)
+static bool parse_mount_head(char *line, struct nfs_mount *m)
 {
 	char *on = strstr(line, MOUNTED), *type;
 
@@ -118,7 +118,7 @@ int nfs_mounts_parse(char *text, nfs_mount_fn *fn, void *arg)
 			*next++ = '\0';
 		if (strncmp(line, NFS_HEAD, strlen(NFS_HEAD)) == 0) {
 			rc = report_nfs_mount(is_nfs, transports, &m, fn, arg);
-			is_nfs = read_head(line, &m);
+			is_nfs = parse_mount_head(line, &m);
 			transports = 0;
 		} else if (is_nfs) {
 			read_mount_line(line, &transports, &m);
@@ -135,7 +135,7 @@ static bool has_sessions(const struct nfs_mount *m)
 	       m->version[2] >= '1';
 }
 
-static double wait_share(const struct nfs_mount *m)
+static double queue_time_share(const struct nfs_mount *m)
 {
 	double all = m->queue_s + m->rtt_s;
 
@@ -143,7 +143,8 @@ static double wait_share(const struct nfs_mount *m)
 }
 
 /* The smaller of the session's and the connection's number of slots; 0: unknown. */
-static uint64_t slots_of(const struct nfs_mount *m, const struct nfs_limits *l)
+static uint64_t count_slots(const struct nfs_mount *m,
+			    const struct nfs_limits *l)
 {
 	uint64_t of_connection = m->is_rdma ? l->rdma_slots : l->tcp_slots;
 
@@ -154,8 +155,8 @@ static uint64_t slots_of(const struct nfs_mount *m, const struct nfs_limits *l)
 		       : l->session_slots;
 }
 
-static int cure_slots(const struct nfs_mount *m, const struct nfs_limits *l,
-		      struct buf *cure)
+static int format_slots_cure(const struct nfs_mount *m,
+			     const struct nfs_limits *l, struct buf *cure)
 {
 	uint64_t of_connection = m->is_rdma ? l->rdma_slots : l->tcp_slots;
 	int rc = 0;
@@ -176,8 +177,8 @@ int nfs_mount_judge(const struct nfs_mount *m, const struct nfs_limits *l,
 		    struct buf *detail, struct buf *cure, struct error *err)
 {
 	char ahead[PROGRESS_BYTES_MAX];
-	uint64_t slots = slots_of(m, l);
-	double wait = wait_share(m);
+	uint64_t slots = count_slots(m, l);
+	double wait = queue_time_share(m);
 	int rc =
 		buf_printf(detail, "%s, NFS %s by %s, %" PRIu32 " connection%s",
 			   m->device, m->version, m->is_rdma ? "RDMA" : "TCP",
@@ -195,7 +196,7 @@ int nfs_mount_judge(const struct nfs_mount *m, const struct nfs_limits *l,
 				"waiting for a slot",
 				100 * wait);
 	if (rc == 0 && (slots && (slots < SLOTS_FEW || wait >= WAIT_MUCH)))
-		rc = cure_slots(m, l, cure);
+		rc = format_slots_cure(m, l, cure);
 	if (rc == 0 && m->connections < 2)
 		rc = buf_puts(cure, "mount with nconnect=8 (Linux 5.3); ");
 	if (rc == 0 && l->read_ahead &&

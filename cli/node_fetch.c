@@ -105,8 +105,8 @@ static struct blob_known *blob_find(const struct layer_fetch *f,
 	return NULL;
 }
 
-static int blob_note(struct layer_fetch *f, const struct digest *d,
-		     enum blob_state state, struct error *err)
+static int set_blob_state(struct layer_fetch *f, const struct digest *d,
+			  enum blob_state state, struct error *err)
 {
 	struct blob_known *c = blob_find(f, d);
 
@@ -136,9 +136,10 @@ static int list_blobs(struct layer_fetch *f, struct error *err)
 
 		line[strcspn(line, " \t")] = '\0';
 		if (digest_parse(line, &d, NULL) == 0)
-			rc = blob_note(f, &d,
-				       unpacked ? BLOB_UNPACKED : BLOB_THERE,
-				       err);
+			rc = set_blob_state(f, &d,
+					    unpacked ? BLOB_UNPACKED
+						     : BLOB_THERE,
+					    err);
 	}
 	return rc;
 }
@@ -332,14 +333,14 @@ static int fetch_and_note_layer(struct layer_fetch *f,
 	if (rc < 0) {
 		f->n_failed++;
 		f->why = why;
-		return blob_note(f, &m->digest, BLOB_FAILED, err);
+		return set_blob_state(f, &m->digest, BLOB_FAILED, err);
 	}
 	f->n_fetched += !f->config->dry_run;
 	f->bytes += m->size;
 	digest_format(&m->digest, text);
 	progress_format_bytes(m->size, size);
 	printf("%s %s %s %s\n", f->namespace, m->image, text, size);
-	return blob_note(f, &m->digest, BLOB_THERE, err);
+	return set_blob_state(f, &m->digest, BLOB_THERE, err);
 }
 
 /* ------------------------------------------------------------------ images --- */

@@ -70,7 +70,7 @@ static void draw_times(const struct ops_series *s, int y, FILE *out)
 	}
 }
 
-static size_t column_begin(size_t n, size_t column)
+static size_t first_sample_of_column(size_t n, size_t column)
 {
 	return n * column / PLOT;
 }
@@ -79,8 +79,8 @@ static size_t column_begin(size_t n, size_t column)
 static enum ops_phase phase_of_column(const struct ops_phases *p, size_t column)
 {
 	size_t count[OPS_N_PHASES] = { 0 };
-	size_t i = column_begin(p->n, column);
-	size_t to = column_begin(p->n, column + 1);
+	size_t i = first_sample_of_column(p->n, column);
+	size_t to = first_sample_of_column(p->n, column + 1);
 
 	do
 		count[p->phase[i]]++;
@@ -110,7 +110,7 @@ static void draw_phases(const struct ops_phases *p, int y, FILE *out)
 }
 
 /* The horizontal position of a time within the plot. */
-static double axis_x(const struct ops_series *axis, double at_s)
+static double x_of_time(const struct ops_series *axis, double at_s)
 {
 	double part = (at_s - (double)axis->begin_s) /
 		      ((double)axis->n * axis->step_s);
@@ -128,8 +128,8 @@ static void draw_sessions(const struct ops_timeline *t, int y, FILE *out)
 
 	for (size_t i = 0; i < t->set->n_sessions; i++) {
 		const struct ops_session *s = &t->set->sessions[i];
-		double from = axis_x(t->axis, (double)s->begin_s);
-		double to = axis_x(t->axis, (double)s->end_s);
+		double from = x_of_time(t->axis, (double)s->begin_s);
+		double to = x_of_time(t->axis, (double)s->end_s);
 		char at[32];
 
 		if (!ops_is_of(s, t->rule) || to <= from)
@@ -154,7 +154,7 @@ static void draw_failures(const struct ops_timeline *t, int y, FILE *out)
 	const struct ops_inquiry *q = t->inquiry;
 
 	for (size_t i = 0; i < q->n_failures; i++) {
-		double x = axis_x(t->axis, q->failures[i].at_s);
+		double x = x_of_time(t->axis, q->failures[i].at_s);
 		char at[32];
 
 		fprintf(out,
@@ -206,10 +206,10 @@ void ops_figure_timeline(const struct ops_timeline *t, FILE *out)
 static double column_value(const struct ops_series *s, size_t column,
 			   bool is_lowest)
 {
-	size_t to = column_begin(s->n, column + 1);
+	size_t to = first_sample_of_column(s->n, column + 1);
 	double v = (double)NAN;
 
-	for (size_t i = column_begin(s->n, column); i < to; i++)
+	for (size_t i = first_sample_of_column(s->n, column); i < to; i++)
 		/* fmin() and fmax() ignore missing samples (NaN). */
 		v = is_lowest ? fmin(v, s->v[i]) : fmax(v, s->v[i]);
 	return v;

@@ -89,7 +89,7 @@ static int add_findings(const struct ops_inquiry *q, struct ops_history *h)
 	return rc;
 }
 
-static int by_node_and_time(const void *x, const void *y)
+static int compare_events_by_node_and_time(const void *x, const void *y)
 {
 	const struct ops_event *a = x, *b = y;
 	int rc = strcmp(a->node, b->node);
@@ -114,7 +114,8 @@ int ops_history_make(const struct ops_set *s, const struct ops_rule *r,
 	    (add_outages(s, ret) < 0 || (q && add_findings(q, ret) < 0)))
 		rc = error_nomem(err);
 	if (ret->n)
-		qsort(ret->v, ret->n, sizeof(*ret->v), by_node_and_time);
+		qsort(ret->v, ret->n, sizeof(*ret->v),
+		      compare_events_by_node_and_time);
 	return rc;
 }
 

@@ -181,8 +181,8 @@ static int decode_pem(const json_t *o, const char *key, struct buf *ret,
 }
 
 /* Refuse members that would change the server or the user and are not supported here. */
-static int refuse_rest(const json_t *cluster, const json_t *user,
-		       struct error *err)
+static int refuse_unsupported_members(const json_t *cluster, const json_t *user,
+				      struct error *err)
 {
 	static const char *const of_cluster[] = { "proxy-url",
 						  "tls-server-name" };
@@ -221,7 +221,7 @@ static int read_login(const json_t *config, struct kube_login *l,
 				"user");
 	const json_t *exec = json_object_get(user, "exec");
 	const char *token = text_of(user, "token");
-	int rc = refuse_rest(cluster, user, err);
+	int rc = refuse_unsupported_members(cluster, user, err);
 
 	if (rc < 0)
 		return rc;
@@ -302,8 +302,9 @@ static int open_kubeconfig(const char *path, int64_t deadline_ns,
 
 /* ------------------------------------------------------------------- account --- */
 
-static int open_account(const char *host, const char *port, int64_t deadline_ns,
-			struct kube **ret, struct error *err)
+static int open_service_account(const char *host, const char *port,
+				int64_t deadline_ns, struct kube **ret,
+				struct error *err)
 {
 	AUTO_BUF server = BUF_INIT, ca = BUF_INIT;
 	bool is_six = strchr(host, ':') != NULL;
@@ -329,6 +330,6 @@ int ops_kube_open(const char *kubeconfig, int64_t deadline_ns,
 
 	if (!kubeconfig && !getenv("KUBECONFIG") && host && port &&
 	    access(ACCOUNT "token", R_OK) == 0)
-		return open_account(host, port, deadline_ns, ret, err);
+		return open_service_account(host, port, deadline_ns, ret, err);
 	return open_kubeconfig(kubeconfig, deadline_ns, ret, err);
 }

@@ -208,8 +208,8 @@ static int read_rate(struct ops_gather *g, const char *name,
 }
 
 /* Near these samples, does a node read enough for a load? */
-static bool reads_near(const struct ops_series *read, size_t first, size_t n,
-		       double threshold)
+static bool is_load_near(const struct ops_series *read, size_t first, size_t n,
+			 double threshold)
 {
 	for (size_t i = first; i < first + n && i < read->n; i++)
 		if (read->v[i] > threshold)
@@ -236,7 +236,7 @@ static int refine_gpus(struct ops_gather *g, struct error *err)
 		size_t from = i < GPU_EACH ? 0 : i - GPU_EACH;
 
 		if (i < gpu->n &&
-		    reads_near(read, from, 3 * GPU_EACH, level.threshold)) {
+		    is_load_near(read, from, 3 * GPU_EACH, level.threshold)) {
 			begin = n ? begin : i;
 			n = i + GPU_EACH < gpu->n ? i + GPU_EACH - begin
 						  : gpu->n - begin;
@@ -297,8 +297,8 @@ static int read_used(struct ops_gather *g, struct error *err)
 
 /* -------------------------------------------------------------------- survey --- */
 
-static int no_metric(const struct ops_gather *g, const char *name,
-		     struct error *err)
+static int set_no_metric_error(const struct ops_gather *g, const char *name,
+			       struct error *err)
 {
 	return error_set(err, ENOENT,
 			 "%s has no %s%s%s%s in this time: check --from, --to, "
@@ -335,7 +335,7 @@ static int survey_points(struct ops_gather *g, const char *name, int points,
 	if (rc < 0)
 		return rc;
 	if (first == SIZE_MAX)
-		return no_metric(g, name, err);
+		return set_no_metric_error(g, name, err);
 	*last_s = m->from_s + (int64_t)last * step;
 	if (*last_s + step < m->to_s)
 		m->to_s = *last_s + step;
@@ -377,8 +377,8 @@ static int add_distances(void *arg, const struct prom_series *s,
 	return 0;
 }
 
-static struct prom_samples samples_of(struct ops_gather *g, double end_s,
-				      uint32_t length_s)
+static struct prom_samples make_samples_query(struct ops_gather *g,
+					      double end_s, uint32_t length_s)
 {
 	return (struct prom_samples){ .selector = g->query.data,
 				      .end_s = end_s,
@@ -418,7 +418,7 @@ static int find_step(struct ops_gather *g, const char *name, int64_t last_s,
 		return error_nomem(err);
 	for (uint32_t length = SAMPLES_S;
 	     rc == 0 && !d.n && length <= 16 * SAMPLES_S; length *= 4) {
-		s = samples_of(g, (double)last_s, length);
+		s = make_samples_query(g, (double)last_s, length);
 		rc = prom_samples(g->prom, &s, add_distances, &d, err);
 	}
 	spread = ops_spread_of(d.v, d.n);
@@ -431,7 +431,7 @@ static int find_step(struct ops_gather *g, const char *name, int64_t last_s,
 	if (rc < 0)
 		return rc;
 	if (!d.n)
-		return no_metric(g, name, err);
+		return set_no_metric_error(g, name, err);
 	if (spread.median > 0)
 		g->m->jitter = (spread.p75 - spread.p25) / spread.median;
 	g->m->step_s = (uint32_t)fmax(1, round(spread.median));
@@ -484,8 +484,9 @@ static int measure_save(struct ops_gather *g, struct ops_burst *b,
 	double margin = (double)MARGIN_SAMPLES * g->m->step_s;
 	struct node_flows f = { .n = 0 };
 	struct prom_samples s =
-		samples_of(g, b->end_s + margin,
-			   (uint32_t)(b->end_s - b->begin_s + 2 * margin));
+		make_samples_query(g, b->end_s + margin,
+				   (uint32_t)(b->end_s - b->begin_s +
+					      2 * margin));
 	int rc = prom_samples(g->prom, &s, add_flow, &f, err);
 
 	if (rc == 0) {
@@ -606,7 +607,7 @@ static int read_all_metrics(struct ops_gather *g, struct error *err)
 	if (rc == 0)
 		rc = read_rate(g, g->c->write, &m->write, err);
 	if (rc == 0 && !m->write.v)
-		rc = no_metric(g, g->c->write, err);
+		rc = set_no_metric_error(g, g->c->write, err);
 	if (rc == 0)
 		rc = read_rate(g, g->c->read, &m->read, err);
 	if (rc == 0)

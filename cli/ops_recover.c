@@ -148,7 +148,7 @@ static int add_wish(struct recover_wishes *w, const char *node, const char *why,
 
 /* ------------------------------------------------------------------ findings --- */
 
-static bool is_wished(const struct recover_wishes *w, const char *node)
+static bool is_node_wished(const struct recover_wishes *w, const char *node)
 {
 	for (size_t i = 0; i < w->n; i++)
 		if (strcmp(w->v[i].node, node) == 0)
@@ -200,7 +200,7 @@ static int add_findings_of(struct recover_wishes *w, const json_t *list,
 		char *text = NULL;
 		int rc;
 
-		if (!node || !(at_s >= since_s) || is_wished(w, node))
+		if (!node || !(at_s >= since_s) || is_node_wished(w, node))
 			continue;
 		rc = make_reason(f, is_slow, &text, err);
 		if (rc == 0 && text)
@@ -468,7 +468,7 @@ static int call_webhook(const struct recover_config *c, struct recover_run *r,
 
 /* ------------------------------------------------------------------- command --- */
 
-static bool is_act(const struct recover_config *c, const char *act)
+static bool is_configured_act(const struct recover_config *c, const char *act)
 {
 	return strcmp(c->act, act) == 0;
 }
@@ -476,19 +476,19 @@ static bool is_act(const struct recover_config *c, const char *act)
 static int check_operands(const struct recover_config *c, char **args,
 			  struct error *err)
 {
-	bool is_all =
-		c->undo && !is_act(c, "back-off") && !is_act(c, "webhook");
+	bool is_all = c->undo && !is_configured_act(c, "back-off") &&
+		      !is_configured_act(c, "webhook");
 
 	if (!args[0] && !c->findings && !is_all)
 		return error_set(err, EINVAL, "name nodes, or --findings FILE");
-	if (c->findings && (is_act(c, "back-off") || c->undo))
+	if (c->findings && (is_configured_act(c, "back-off") || c->undo))
 		return error_set(
 			err, EINVAL,
 			"--findings names nodes that are taken out: it "
 			"has no meaning here");
 	if (args[0] && !c->undo && (!c->why || !*c->why))
 		return error_set(err, EINVAL, "say why: --why TEXT");
-	for (size_t i = 0; is_act(c, "back-off") && args[i]; i++) {
+	for (size_t i = 0; is_configured_act(c, "back-off") && args[i]; i++) {
 		int rc = recover_check_job(c->kind, args[i], err);
 
 		if (rc < 0)
@@ -505,9 +505,9 @@ static int check_recover(const void *config, char **args, struct error *err)
 
 	if (rc < 0)
 		return error_wrap(err, rc, "--budget");
-	if (is_act(c, "webhook") && !c->webhook)
+	if (is_configured_act(c, "webhook") && !c->webhook)
 		return error_set(err, EINVAL, "say where: --webhook URL");
-	if (is_act(c, "webhook") && budget.is_percent)
+	if (is_configured_act(c, "webhook") && budget.is_percent)
 		return error_set(err, EINVAL,
 				 "--budget '%s': how many nodes there are is "
 				 "not known here; wanted is a number",
@@ -544,7 +544,7 @@ static int run_recover(const void *config, char **args, struct error *err)
 	if (!w->n && !c->undo) {
 		printf("the findings of the last day name no node to take "
 		       "out\n");
-	} else if (is_act(c, "webhook")) {
+	} else if (is_configured_act(c, "webhook")) {
 		rc = run_webhook(c, &r, w, err);
 	} else {
 		rc = ops_kube_open(c->kubeconfig, clock_now_ns() + DEADLINE_NS,
@@ -552,7 +552,7 @@ static int run_recover(const void *config, char **args, struct error *err)
 		if (rc == 0)
 			rc = recover_run_init(&r, err);
 		if (rc == 0)
-			rc = is_act(c, "back-off")
+			rc = is_configured_act(c, "back-off")
 				     ? back_off_jobs(c, &r, w, err)
 				     : recover_nodes(c, &r, w, err);
 		kube_free(r.kube);

@@ -294,15 +294,15 @@ static const struct {
 		   "unknown" },
 };
 
-static const char *why_missing(const struct ops_report *r,
-			       enum report_source source)
+static const char *get_missing_reason(const struct ops_report *r,
+				      enum report_source source)
 {
 	const struct error *e = &r->missing[source];
 
 	return e->code ? e->msg : "--prometheus was not given";
 }
 
-static int by_begin(const void *x, const void *y)
+static int compare_sessions_by_begin(const void *x, const void *y)
 {
 	const struct ops_session *const *a = x, *const *b = y;
 
@@ -316,8 +316,9 @@ static json_t *source_json(const struct ops_report *r, enum report_source i)
 		return json_pack("{s:s,s:b}", "name", sources[i].name,
 				 "is_there", 1);
 	return json_pack("{s:s,s:b,s:o,s:s}", "name", sources[i].name,
-			 "is_there", 0, "why", json_bytes(why_missing(r, i)),
-			 "costs", sources[i].costs);
+			 "is_there", 0, "why",
+			 json_bytes(get_missing_reason(r, i)), "costs",
+			 sources[i].costs);
 }
 
 /* The latest SESSIONS_MAX jobs that count, by time. */
@@ -332,7 +333,8 @@ static json_t *sessions_json(const struct ops_report *r)
 		if (ops_is_of(&r->set->sessions[i], &r->rule))
 			v[n++] = &r->set->sessions[i];
 	if (n)
-		qsort(v, n, sizeof(struct ops_session *), by_begin);
+		qsort(v, n, sizeof(struct ops_session *),
+		      compare_sessions_by_begin);
 	for (size_t i = n < SESSIONS_MAX ? 0 : n - SESSIONS_MAX; rows && i < n;
 	     i++)
 		(void)json_array_append_new(
@@ -414,7 +416,7 @@ static void write_md_missing(const struct ops_report *r, enum report_source i,
 			     FILE *out)
 {
 	fprintf(out, "No %s: %s.\n\n", sources[i].name, sources[i].costs);
-	print_indented(why_missing(r, i), out);
+	print_indented(get_missing_reason(r, i), out);
 	(void)fputc('\n', out);
 }
 
@@ -473,7 +475,7 @@ static void write_html_missing(const struct ops_report *r, enum report_source i,
 {
 	fprintf(out, "<p><strong>No %s</strong>: %s.</p><pre>", sources[i].name,
 		sources[i].costs);
-	ops_figure_text(why_missing(r, i), out);
+	ops_figure_text(get_missing_reason(r, i), out);
 	(void)fputs("</pre>\n", out);
 }
 
@@ -669,7 +671,7 @@ static int run_report(const void *config, char **args, struct error *err)
 	for (enum report_source i = 0; rc == 0 && i < N_REPORT_SOURCES; i++)
 		if (!has_source(&r, i))
 			(void)fprintf(stderr, "no %s: %s\n", sources[i].name,
-				      why_missing(&r, i));
+				      get_missing_reason(&r, i));
 	ops_inquiry_free(r.q);
 	ops_losses_fini(&r.losses);
 	ops_history_fini(&r.history);

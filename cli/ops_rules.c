@@ -42,7 +42,7 @@ static int PRINTF(2, 3) add_line(struct buf *b, const char *fmt, ...)
 	return buf_printf(b, "%s\n", text);
 }
 
-static int write_busy(const struct ops_inquiry *q, struct buf *ret)
+static int write_peer_gpu_rule(const struct ops_inquiry *q, struct buf *ret)
 {
 	const struct ops_prom_config *c = &q->c->prom;
 	AUTO_BUF gpu = BUF_INIT;
@@ -156,7 +156,7 @@ int ops_rules_write(const struct ops_inquiry *q, struct buf *ret,
 	int rc = 0;
 
 	if (buf_printf(ret, head, q->windows.step_s) < 0 ||
-	    (q->has_gpus && write_busy(q, ret) < 0))
+	    (q->has_gpus && write_peer_gpu_rule(q, ret) < 0))
 		return error_nomem(err);
 	for (size_t i = 0; rc == 0 && i < q->signals.n; i++)
 		if (isfinite(q->found->signals[i].threshold)) {

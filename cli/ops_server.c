@@ -45,7 +45,8 @@ static int link_file(const char *block, const char *name, const char *to,
 }
 
 /* Note when the data end: at the end of the last block. */
-static int note_time(struct ops_server *s, const char *block, struct error *err)
+static int note_block_end_time(struct ops_server *s, const char *block,
+			       struct error *err)
 {
 	AUTO_FREE char *path = fs_join(block, "meta.json");
 	AUTO_BUF text = { .limit = META_MAX };
@@ -71,7 +72,7 @@ static int link_block(struct ops_server *s, const char *block, const char *name,
 		      struct error *err)
 {
 	AUTO_FREE char *to = fs_join(s->folder, name);
-	int rc = to ? note_time(s, block, err) : error_nomem(err);
+	int rc = to ? note_block_end_time(s, block, err) : error_nomem(err);
 
 	if (rc == 0 && mkdir(to, 0700) < 0)
 		rc = error_errno(err, errno, "%s", to);
@@ -244,7 +245,8 @@ static int wait_ready(struct ops_server *s, struct error *err)
 	}
 }
 
-static int open_data(const char *data, struct ops_server *s, struct error *err)
+static int open_data_folder(const char *data, struct ops_server *s,
+			    struct error *err)
 {
 	const char *tmp = getenv("TMPDIR");
 	struct stat st;
@@ -279,7 +281,7 @@ int ops_server_open(const struct ops_config *c, struct ops_config *own,
 	s->stays = s->said = s->pid = -1;
 	*own = *c;
 	if (c->prom.data) {
-		rc = open_data(c->prom.data, s, err);
+		rc = open_data_folder(c->prom.data, s, err);
 		if (rc < 0)
 			return rc;
 		own->prom.url = s->url;

@@ -77,7 +77,7 @@ static int add_failure(struct ops_inquiry *q, const char *node, double at_s,
 	return 0;
 }
 
-static int by_time(const void *x, const void *y)
+static int compare_failures_by_time(const void *x, const void *y)
 {
 	const struct ops_failure *a = x, *b = y;
 
@@ -101,7 +101,7 @@ static void merge_failures(struct ops_inquiry *q)
 	q->n_failures = all;
 	if (q->n_failures)
 		qsort(q->failures, q->n_failures, sizeof(*q->failures),
-		      by_time);
+		      compare_failures_by_time);
 	for (size_t i = 0; i < q->n_failures; i++) {
 		bool is_same = false;
 
@@ -320,7 +320,7 @@ static int read_panel(struct ops_inquiry *q, const struct ops_windows *w,
 	return rc;
 }
 
-static int mark_there(void *arg, const char *name, struct error *err)
+static int mark_metric_present(void *arg, const char *name, struct error *err)
 {
 	struct ops_signals *signals = arg;
 
@@ -336,7 +336,8 @@ static int mark_there(void *arg, const char *name, struct error *err)
 static int find_metrics(struct ops_inquiry *q, struct error *err)
 {
 	int rc = prom_each_name(q->prom, q->c->prom.match, q->span.from_s,
-				q->span.to_s, mark_there, &q->signals, err);
+				q->span.to_s, mark_metric_present, &q->signals,
+				err);
 
 	if (rc != -ENOENT && rc != -EACCES)
 		return rc;

@@ -190,7 +190,8 @@ static int look_at_signal(struct ops_watcher *w, size_t signal, int64_t now_s,
 	return rc;
 }
 
-static int look_once(struct ops_watcher *w, int64_t now_s, struct error *err)
+static int compare_nodes_once(struct ops_watcher *w, int64_t now_s,
+			      struct error *err)
 {
 	struct ops_inquiry *q = w->q;
 	int rc = q->has_gpus ? ops_read_now_gpus(q, now_s, w->gpu, err) : 0;
@@ -287,7 +288,7 @@ static int relearn_thresholds(struct ops_watcher *w, struct error *err)
 	return 0;
 }
 
-static int watch_on(struct ops_watcher *w, struct error *err)
+static int watch_until_failure(struct ops_watcher *w, struct error *err)
 {
 	int rc = relearn_thresholds(w, err);
 
@@ -305,8 +306,10 @@ static int watch_on(struct ops_watcher *w, struct error *err)
 		}
 		if (rc == 0)
 			/* The newest sample may not have arrived yet, so use the one before. */
-			rc = look_once(w, now_s - w->q->windows.step_s / 2,
-				       &now_err);
+			rc = compare_nodes_once(w,
+						now_s - w->q->windows.step_s /
+								2,
+						&now_err);
 		if (rc == -ENOMEM) {
 			*err = now_err;
 			return rc;
@@ -357,7 +360,7 @@ static int run_watch(const void *config, char **args, struct error *err)
 	if (rc == 0 && c->alertmanager)
 		rc = prom_new(&alerts, &w.alerts, err);
 	if (rc == 0)
-		rc = watch_on(&w, err);
+		rc = watch_until_failure(&w, err);
 	prom_free(w.alerts);
 	ops_inquiry_free(w.q);
 	json_decref(w.said);

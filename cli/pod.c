@@ -72,7 +72,8 @@ static int list_ids(const struct ctr_target *at, const struct pod_name *name,
 		       -1, CTR_TIMEOUT_MS, ret, err);
 }
 
-static const json_t *label_of(const json_t *container, const char *key)
+static const json_t *get_container_label(const json_t *container,
+					 const char *key)
 {
 	return json_object_get(json_object_get(container, "Labels"), key);
 }
@@ -96,7 +97,7 @@ static int add_container(const struct ctr_target *at, const char *id,
 				       &one, err);
 	if (rc < 0)
 		return rc;
-	kind = json_string_value(label_of(one, LABEL_KIND));
+	kind = json_string_value(get_container_label(one, LABEL_KIND));
 	if (kind && strcmp(kind, "sandbox") == 0)
 		return 0;
 	return json_array_append(list, one) < 0 ? error_nomem(err) : 0;

@@ -49,8 +49,8 @@ int stage_name_check(const char *name, struct error *err)
 				   name);
 }
 
-static void own_count(const char *said, const char *env, const char *other,
-		      int64_t *ret)
+static void fill_unset_count(const char *said, const char *env,
+			     const char *other, int64_t *ret)
 {
 	if (*ret == STAGE_NONE && !stage_read_count(said, ret) &&
 	    !stage_read_count(getenv(env), ret) && other)
@@ -87,7 +87,7 @@ void stage_say(const struct stage_owner *o, const char *name, enum stage_ev ev,
 {
 	stage_make(name, ev, 0, ret);
 	stage_own(o, ret);
-	own_count(o->rank, "BOOTSEER_RANK", "RANK", &ret->rank);
+	fill_unset_count(o->rank, "BOOTSEER_RANK", "RANK", &ret->rank);
 }
 
 /* ----------------------------------------------------------------- commands --- */

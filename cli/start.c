@@ -47,8 +47,8 @@ static void print_time(const json_t *o)
 	fputs(text, stdout);
 }
 
-static void print_said(const char *what, const json_t *o, const char *key,
-		       const char *text)
+static void print_message_of(const char *what, const json_t *o, const char *key,
+			     const char *text)
 {
 	const json_t *said = json_object_get(o, key);
 
@@ -63,10 +63,10 @@ void start_print_now(const json_t *s)
 {
 	bool is_over = strcmp(reply_text(s, "state"), "stopped") == 0;
 
-	print_said("failed:", s, "failed", "text");
-	print_said("failed at first:", s, "failed", "mended");
-	print_said(is_over ? "waited for" : "waiting for", s, "waiting",
-		   "text");
+	print_message_of("failed:", s, "failed", "text");
+	print_message_of("failed at first:", s, "failed", "mended");
+	print_message_of(is_over ? "waited for" : "waiting for", s, "waiting",
+			 "text");
 }
 
 bool start_is_hot_update(const json_t *s)
@@ -255,7 +255,7 @@ static void print_lost(const json_t *start)
 	printf("\n\n");
 }
 
-static int order_excess(const void *x, const void *y)
+static int compare_items_by_excess(const void *x, const void *y)
 {
 	double a = start_number(*(json_t *const *)x, "excess_s");
 	double b = start_number(*(json_t *const *)y, "excess_s");
@@ -264,7 +264,8 @@ static int order_excess(const void *x, const void *y)
 }
 
 /* Print a line for a node and stage, with its duration and another duration (`other`, `text`). */
-static void print_item(const json_t *o, const char *other, const char *text)
+static void print_straggler_line(const json_t *o, const char *other,
+				 const char *text)
 {
 	char took[DURATION_TEXT_MAX], more[DURATION_TEXT_MAX];
 
@@ -290,9 +291,9 @@ static void print_stragglers(const json_t *start)
 	printf("\nStragglers: %zu\n", n);
 	for (size_t i = 0; i < n; i++)
 		v[i] = json_array_get(list, i);
-	qsort(v, n, sizeof(json_t *), order_excess);
+	qsort(v, n, sizeof(json_t *), compare_items_by_excess);
 	for (size_t i = 0; i < n && i < STRAGGLERS_MAX; i++)
-		print_item(v[i], "excess_s", "more than the median");
+		print_straggler_line(v[i], "excess_s", "more than the median");
 	if (n > STRAGGLERS_MAX)
 		printf("  and %zu more: --json has all\n", n - STRAGGLERS_MAX);
 }
@@ -307,7 +308,7 @@ static void print_path(const json_t *start)
 	printf("\nCritical path\n");
 	json_array_foreach(list, k, o)
 	{
-		print_item(o, "gap_s", "after the one before");
+		print_straggler_line(o, "gap_s", "after the one before");
 	}
 }
 

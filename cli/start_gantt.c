@@ -54,7 +54,7 @@ static bool is_set(const json_t *o, const char *key)
 }
 
 /* The letter of a stage: its index among the stages that are not inside another. */
-static char letter_of(const json_t *start, const char *stage)
+static char letter_of_stage(const json_t *start, const char *stage)
 {
 	const json_t *s;
 	size_t k, n = 0;
@@ -72,7 +72,7 @@ static char letter_of(const json_t *start, const char *stage)
 
 /* The column of a time in the bar.  Compared as double first, as the service's times may be too
  * large for an int. */
-static int column_of(double at, double whole, int width)
+static int column_of_time(double at, double whole, int width)
 {
 	double c = whole > 0 && at > 0 ? at / whole * width : 0;
 
@@ -84,12 +84,13 @@ static void draw_run(const json_t *start, const json_t *run, char *bar,
 {
 	double whole = number_of(start, "duration_s");
 	double at = number_of(run, "at_s");
-	int from = column_of(at, whole, width);
-	int to = column_of(at + number_of(run, "duration_s"), whole, width);
+	int from = column_of_time(at, whole, width);
+	int to =
+		column_of_time(at + number_of(run, "duration_s"), whole, width);
 	char c = is_set(run, "open") ? OPEN
 		 : number_of(run, "status") > 0
 			 ? FAILED
-			 : letter_of(start, text_of(run, "stage"));
+			 : letter_of_stage(start, text_of(run, "stage"));
 
 	for (int i = from; i <= to; i++)
 		bar[i] = c;
@@ -123,7 +124,8 @@ static void draw_legend(const json_t *start, FILE *out)
 	{
 		if (!is_set(s, "top"))
 			continue;
-		fprintf(out, "  %c ", letter_of(start, text_of(s, "stage")));
+		fprintf(out, "  %c ",
+			letter_of_stage(start, text_of(s, "stage")));
 		start_print_text(text_of(s, "stage"), 0, 64, out);
 	}
 	fprintf(out, "  %c nothing  %c no end  %c failed\n", IDLE, OPEN,

@@ -140,9 +140,9 @@ void trace_place_free(struct trace_place *p)
 /* ------------------------------------------------------------------- get --- */
 
 /* The key of the image's only trace; if there are several, the message names them. */
-static int only_workload(const struct trace_place *p,
-			 const struct trace_info *infos, size_t n, char **ret,
-			 struct error *err)
+static int get_only_workload(const struct trace_place *p,
+			     const struct trace_info *infos, size_t n,
+			     char **ret, struct error *err)
 {
 	AUTO_BUF keys = BUF_INIT;
 
@@ -173,7 +173,7 @@ static int find_workload(const struct trace_place *p, struct trace_store *s,
 	int rc = trace_store_list(s, &p->query, &infos, &n, err);
 
 	if (rc == 0)
-		rc = only_workload(p, infos, n, ret, err);
+		rc = get_only_workload(p, infos, n, ret, err);
 	while (n)
 		trace_info_fini(&infos[--n]);
 	return rc;

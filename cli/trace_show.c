@@ -99,7 +99,7 @@ static int print_json(struct trace *t, uint64_t limit, struct error *err)
 	return rc;
 }
 
-static bool is_file(const char *what)
+static bool is_trace_file_name(const char *what)
 {
 	/* No image's name begins like this. */
 	return strcmp(what, "-") == 0 || *what == '/' || *what == '.' ||
@@ -108,7 +108,9 @@ static bool is_file(const char *what)
 
 static int check_trace_show(const void *config, char **args, struct error *err)
 {
-	return is_file(args[0]) ? 0 : trace_check_first(config, args, err);
+	return is_trace_file_name(args[0])
+		       ? 0
+		       : trace_check_first(config, args, err);
 }
 
 /* Read a file if one of that name exists, else the trace of an image. */
@@ -119,7 +121,7 @@ static int load_trace(const struct trace_where *w, const char *what,
 	struct trace_found f;
 	int rc;
 
-	if (is_file(what))
+	if (is_trace_file_name(what))
 		return trace_read(what, ret, err);
 	rc = trace_place_new(w, what, &p, err);
 	if (rc == 0)

@@ -10,7 +10,8 @@
  * may have returned and gone again. */
 #define FORGET_NS (60 * NS_PER_S)
 
-static uint32_t left_ms(struct control_patience *p, const struct error *why)
+static uint32_t get_patience_left_ms(struct control_patience *p,
+				     const struct error *why)
 {
 	struct absence *a = container_of(p, struct absence, patience);
 	int64_t now = clock_now_ns(), left;
@@ -31,7 +32,7 @@ static uint32_t left_ms(struct control_patience *p, const struct error *why)
 	return left > 0 ? (uint32_t)((left + NS_PER_MS - 1) / NS_PER_MS) : 0;
 }
 
-static void is_there(struct control_patience *p)
+static void on_node_answered(struct control_patience *p)
 {
 	struct absence *a = container_of(p, struct absence, patience);
 	int64_t since;
@@ -48,7 +49,8 @@ static void is_there(struct control_patience *p)
 void absence_init(struct absence *a, int64_t timeout_ns)
 {
 	*a = (struct absence){
-		.patience = { .left_ms = left_ms, .is_there = is_there },
+		.patience = { .left_ms = get_patience_left_ms,
+			      .is_there = on_node_answered },
 		.timeout_ns = timeout_ns,
 	};
 	(void)pthread_mutex_init(&a->lock, NULL);

@@ -129,7 +129,7 @@ static int watch_end(struct cri_relay_end *e, bool may_read, bool may_write)
 }
 
 /* Send what can be sent, and set what to wait for. May close the relay. */
-static void relay_go_on(struct cri_relay *r)
+static void relay_send_and_watch(struct cri_relay *r)
 {
 	struct cri_relay_end *c = &r->client, *s = &r->server;
 
@@ -175,7 +175,7 @@ static int deliver_pull(const struct cri_proxy *p, const struct cri_pull *pull,
 	return rc;
 }
 
-static bool is_away(int rc)
+static bool is_node_away_error(int rc)
 {
 	return rc == -ETIMEDOUT || rc == -ENOENT || rc == -ECONNREFUSED;
 }
@@ -187,7 +187,8 @@ static void deliver_pulls(struct work *w)
 
 	r->delivered = 0;
 	/* Once bootseerd is found absent, the other pulls do not wait for it. */
-	for (size_t k = 0; k < r->n_pulls && !is_away(r->delivered); k++) {
+	for (size_t k = 0; k < r->n_pulls && !is_node_away_error(r->delivered);
+	     k++) {
 		int64_t left = end - clock_now_ms();
 
 		r->delivered = left < NODE_LEAST_MS
@@ -203,12 +204,12 @@ static void on_delivered(struct work *w)
 
 	forget_pulls(r);
 	r->is_held = false;
-	if (is_away(r->delivered))
+	if (is_node_away_error(r->delivered))
 		r->proxy->quiet_until_ns = clock_now_ns() + QUIET_NS;
 	if (r->is_closed)
 		relay_free(r);
 	else
-		relay_go_on(r);
+		relay_send_and_watch(r);
 }
 
 static void on_pull(void *arg, const void *message, size_t len)
@@ -231,7 +232,7 @@ static void on_pull(void *arg, const void *message, size_t len)
 
 /* Hold the client's bytes until bootseerd has the logins in them; but not if bootseerd was
  * absent a moment ago, since then all calls of the kubelet would wait at each pull. */
-static void hold_client(struct cri_relay *r)
+static void hold_client_for_logins(struct cri_relay *r)
 {
 	if (r->n_pulls == 0 || r->is_held)
 		return;
@@ -265,7 +266,7 @@ static void follow_client(struct cri_relay *r, const char *data, size_t len)
 			    why.msg);
 		grpc_tap_free(steal_ptr(&r->tap));
 	}
-	hold_client(r);
+	hold_client_for_logins(r);
 }
 
 /* ---------------------------------------------------------------------- bytes --- */
@@ -297,7 +298,7 @@ static void on_client(struct loop_watch *w, unsigned int ready)
 		}
 		follow_client(r, r->server.out.data, r->server.out.len);
 	}
-	relay_go_on(r);
+	relay_send_and_watch(r);
 }
 
 static void on_server(struct loop_watch *w, unsigned int ready)
@@ -309,7 +310,7 @@ static void on_server(struct loop_watch *w, unsigned int ready)
 		relay_close(r);
 		return;
 	}
-	relay_go_on(r);
+	relay_send_and_watch(r);
 }
 
 /* ------------------------------------------------------------------ the socket --- */

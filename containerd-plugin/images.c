@@ -92,7 +92,7 @@ void images_free(struct image_lookup *im)
 }
 
 /* May bootseerd have received the call, though no answer came? */
-static bool is_open_question(int rc)
+static bool may_call_have_arrived(int rc)
 {
 	return rc == -ETIMEDOUT || rc == -ECONNRESET || rc == -ENOMEM;
 }
@@ -142,7 +142,8 @@ static int connect_node(struct image_lookup *im, int64_t timeout_ns,
  * the tree must not become a snapshot in a snapshotter that also runs images from outside of
  * `scope`.
  */
-static bool may_share(const struct image_lookup *im, const char *scope)
+static bool may_scope_share_tree(const struct image_lookup *im,
+				 const char *scope)
 {
 	return !*scope ||
 	       (*im->config.scope && text_path_holds(scope, im->config.scope));
@@ -169,8 +170,8 @@ static bool is_ours(const struct image_lookup *im, const char *image)
  * image, one may come from the manifest, which could make this node fetch another image with the
  * node's credentials: then neither is used.
  */
-static bool read_labels(const struct labels *labels, const char *parent_chain,
-			struct question *q)
+static bool read_question_labels(const struct labels *labels,
+				 const char *parent_chain, struct question *q)
 {
 	const char *chain = labels_get(labels, LABEL_SNAPSHOT_REF);
 	const char *manifest = labels_get(labels, LABEL_CRI_MANIFEST);
@@ -193,7 +194,7 @@ bool images_named(const struct labels *labels, struct digest *manifest,
 {
 	struct question q;
 
-	if (!read_labels(labels, "", &q))
+	if (!read_question_labels(labels, "", &q))
 		return false;
 	*manifest = q.manifest;
 	*ret = (struct layer_source){ .image = q.image,
@@ -230,7 +231,7 @@ static enum images_answer ask_node(struct image_lookup *im,
 		return IMAGES_UNKNOWN;
 	rc = node_image_prepare(c, &query, ret, err);
 	node_client_close(c);
-	if (rc == 0 && !may_share(im, ret->scope)) {
+	if (rc == 0 && !may_scope_share_tree(im, ret->scope)) {
 		log_info("images",
 			 "an image is ordinary here image=\"%s\" "
 			 "reason=\"trusted below '%s' only\" cure=\"a "
@@ -359,9 +360,10 @@ static int64_t find_layer(const struct node_image *image,
 	return -1;
 }
 
-static enum images_answer use_answer(const struct image_reply *a,
-				     const struct question *q,
-				     struct image_layer *ret, struct error *err)
+static enum images_answer find_layer_in_answer(const struct image_reply *a,
+					       const struct question *q,
+					       struct image_layer *ret,
+					       struct error *err)
 {
 	int64_t i;
 
@@ -401,7 +403,7 @@ enum images_answer images_find(struct image_lookup *im,
 	struct question q;
 	struct image_reply *a;
 
-	if (!read_labels(labels, parent_chain, &q))
+	if (!read_question_labels(labels, parent_chain, &q))
 		return IMAGES_ORDINARY;
 	if (!is_ours(im, q.image)) {
 		error_set(err, EPERM,
@@ -413,13 +415,13 @@ enum images_answer images_find(struct image_lookup *im,
 	pthread_mutex_lock(&im->lock);
 	a = get_answer(im, &q, turn, false, &old, &rc, err);
 	if (a)
-		kind = use_answer(a, &q, ret, err);
+		kind = find_layer_in_answer(a, &q, ret, err);
 	/* The tag may have moved to a new image since: ask again. */
 	if (a && old && a->kind == IMAGES_LAZY && kind == IMAGES_UNKNOWN &&
 	    !q.has_manifest) {
 		a = get_answer(im, &q, turn, true, &old, &rc, err);
 		if (a)
-			kind = use_answer(a, &q, ret, err);
+			kind = find_layer_in_answer(a, &q, ret, err);
 	}
 	pthread_mutex_unlock(&im->lock);
 	return rc == -ERESTART ? IMAGES_LATER : kind;
@@ -428,7 +430,8 @@ enum images_answer images_find(struct image_lookup *im,
 /* ---- mounts and layers ---- */
 
 /* bootseerd no longer has the tree: drop the answers with it. */
-static void forget_tree(struct image_lookup *im, const struct digest *tree)
+static void forget_answers_with_tree(struct image_lookup *im,
+				     const struct digest *tree)
 {
 	pthread_mutex_lock(&im->lock);
 	for (size_t i = 0; i < ANSWERS_MAX; i++) {
@@ -467,10 +470,10 @@ int images_mount(struct image_lookup *im, const struct digest *tree,
 			  timeout_ns, &c, err);
 	if (rc == 0) {
 		rc = node_image_mount(c, tree, user, true, &path, &scope, err);
-		open_question = is_open_question(rc);
+		open_question = may_call_have_arrived(rc);
 	}
 	node_client_close(c);
-	if (rc == 0 && !may_share(im, scope))
+	if (rc == 0 && !may_scope_share_tree(im, scope))
 		rc = error_set(err, EKEYREJECTED,
 			       "it is trusted below '%s' only", scope);
 	if (rc == 0)
@@ -478,7 +481,7 @@ int images_mount(struct image_lookup *im, const struct digest *tree,
 	if (rc == 0 || rc == -EKEYREJECTED)
 		return rc;
 	if (rc == -ENOENT) {
-		forget_tree(im, tree);
+		forget_answers_with_tree(im, tree);
 		return error_wrap(err, error_code(err, ESTALE),
 				  "cannot mount the lazy image");
 	}
@@ -487,7 +490,7 @@ int images_mount(struct image_lookup *im, const struct digest *tree,
 }
 
 /* Is this layer the image's uppermost one, so that the tree is exactly its content? */
-static bool is_on_top(const struct node_image *image, const char *chain)
+static bool is_top_layer(const struct node_image *image, const char *chain)
 {
 	struct digest d;
 
@@ -504,7 +507,7 @@ int images_bring(struct image_lookup *im, const char *image,
 				    .has_manifest = true };
 	struct node_image found = { .chain_ids = NULL };
 	enum images_answer kind = ask_node(im, &q, &found, err);
-	bool is_other = kind == IMAGES_LAZY && !is_on_top(&found, chain);
+	bool is_other = kind == IMAGES_LAZY && !is_top_layer(&found, chain);
 
 	if (kind == IMAGES_LAZY)
 		*ret = found.id;

@@ -319,7 +319,7 @@ static void leave_lane(struct request *r, bool is_answered)
 }
 
 /* Leave the layer's lane. May start other requests, and end them. */
-static void leave_layer(struct request *r)
+static void leave_layer_lane(struct request *r)
 {
 	r->turn.has_layer = false;
 	if (r->layer.lane)
@@ -336,7 +336,7 @@ static void submit_request(struct request *r)
 
 	if (rc < 0) {
 		leave_lane(r, false);
-		leave_layer(r);
+		leave_layer_lane(r);
 		r->rc = error_set(&r->err, -rc, "too many calls are waiting");
 		finish_request(r);
 	}
@@ -363,16 +363,16 @@ static int64_t wait_limit_ns(const struct request *r)
 
 /* The host had no free place in time, or another call has the layer: go on without what the
  * call waited for, if it can. */
-static void go_without(struct request *r)
+static void continue_without_wait(struct request *r)
 {
 	if (r->turn.kind == TURN_LOCAL)
-		leave_layer(r);
+		leave_layer_lane(r);
 	turn_refuse(&r->turn);
 	leave_lane(r, false);
 	submit_request(r);
 }
 
-static void on_look(struct loop_timer *t)
+static void on_look_timer(struct loop_timer *t)
 {
 	struct request *r = container_of(t, struct request, look);
 	bool is_gone = grpc_call_is_cancelled(r->call);
@@ -383,25 +383,25 @@ static void on_look(struct loop_timer *t)
 	}
 	if (is_waiting(r) && is_gone) {
 		leave_lane(r, false);
-		leave_layer(r);
+		leave_layer_lane(r);
 		r->rc = error_set(&r->err, ECANCELED, "whoever asked has left");
 		finish_request(r);
 	} else if (is_waiting(r) &&
 		   (clock_now_ns() - r->waits_since_ns >= wait_limit_ns(r) ||
 		    loop_timer_start(r->service->loop, t, LOOK_NS, NULL) < 0)) {
-		go_without(r);
+		continue_without_wait(r);
 	} else if (!is_waiting(r)) {
 		/* If the timer fails, the call just cannot be cut short. */
 		(void)!loop_timer_start(r->service->loop, t, LOOK_NS, NULL);
 	}
 }
 
-static void on_turn(struct lane_turn *t)
+static void on_lane_turn(struct lane_turn *t)
 {
 	submit_request(container_of(t, struct request, lane));
 }
 
-static void on_layer(struct lane_turn *t)
+static void on_layer_turn(struct lane_turn *t)
 {
 	struct request *r = container_of(t, struct request, layer);
 
@@ -415,9 +415,9 @@ static int enter_layer(struct request *r)
 
 	log_debug("service", "%s waits its turn: layer=\"%s\"", r->op->name,
 		  r->turn.layer);
-	leave_layer(r);
+	leave_layer_lane(r);
 	r->turn.kind = TURN_LOCAL;
-	r->layer.begin = on_layer;
+	r->layer.begin = on_layer_turn;
 	rc = lanes_enter(r->service->layers, r->turn.layer, &r->layer,
 			 r->waits_since_ns);
 	r->turn.has_layer = rc == 0;
@@ -429,7 +429,7 @@ static int enter_lane(struct request *r)
 	log_debug("service", "%s waits its turn: registry=%s", r->op->name,
 		  r->turn.host);
 	r->lanes = r->service->lanes[r->turn.kind];
-	r->lane.begin = on_turn;
+	r->lane.begin = on_lane_turn;
 	return lanes_enter(r->lanes, r->turn.host, &r->lane, r->waits_since_ns);
 }
 
@@ -446,7 +446,7 @@ static void take_turn(struct request *r)
 	/* A call that asks for something else has the layer already, or does not need it
 	 * yet. */
 	if (!wants_layer && r->turn.kind != TURN_UNPACK) {
-		leave_layer(r);
+		leave_layer_lane(r);
 		r->turn.layer[0] = '\0';
 	}
 	rc = wants_layer ? enter_layer(r) : enter_lane(r);
@@ -454,7 +454,7 @@ static void take_turn(struct request *r)
 	    loop_timer_start(r->service->loop, &r->look, LOOK_NS, &r->err) < 0)
 		rc = -ENOMEM;
 	if (rc < 0)
-		go_without(r);
+		continue_without_wait(r);
 	else if (rc == 0)
 		submit_request(r);
 }
@@ -480,7 +480,7 @@ static void on_done(struct work *w)
 		take_turn(r);
 		return;
 	}
-	leave_layer(r);
+	leave_layer_lane(r);
 	/* An empty message must be sent too, except for an empty List, which has no message. */
 	if (r->rc == 0 && (r->reply.len > 0 || r->op->run != run_list) &&
 	    grpc_call_send(r->call, r->reply.len ? r->reply.data : "",
@@ -508,7 +508,7 @@ static void start(struct grpc_call *call, struct plugin_service *s,
 	r->work.run = on_run;
 	r->work.done = on_done;
 	r->turn.kind = op->kind;
-	r->look.fn = on_look;
+	r->look.fn = on_look_timer;
 	/* If the timer fails, the call just cannot be cut short. */
 	if (op->kind == TURN_UNPACK)
 		(void)!loop_timer_start(s->loop, &r->look, LOOK_NS, NULL);

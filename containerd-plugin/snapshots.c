@@ -208,8 +208,10 @@ static int add_lower(struct buf *lower, const char *path, struct error *err)
 
 /* bootseerd does not have the image: its folder was damaged, lost or of an earlier version,
  * or no user of it was noted. Fetch the image again, which the snapshot names, and mount it. */
-static int mount_anew(struct snapshots *s, const struct snapshot *snap,
-		      struct turn *turn, char **ret_path, struct error *err)
+static int fetch_and_mount_tree_again(struct snapshots *s,
+				      const struct snapshot *snap,
+				      struct turn *turn, char **ret_path,
+				      struct error *err)
 {
 	struct digest tree;
 	int rc = turn_need(turn, TURN_ASK, snap->image, err);
@@ -248,7 +250,7 @@ static int add_tree(struct snapshots *s, const struct snapshot *snap,
 	if (rc == -ESTALE && turn)
 		turn->is_lost = true;
 	if (rc == -ESTALE)
-		rc = mount_anew(s, snap, turn, &path, err);
+		rc = fetch_and_mount_tree_again(s, snap, turn, &path, err);
 	if (rc == 0 && strpbrk(path, ",:\\"))
 		rc = error_set(err, EHOSTDOWN,
 			       "bootseerd mounts at '%s': no comma, colon or "
@@ -313,9 +315,10 @@ static int collect_lower(struct snapshots *s, const struct snapshot *chain,
  * bind mount would inherit that; an overlay does not. A read-only overlay needs two folders, so
  * the view's own empty folder is the second.
  */
-static int view_of_tree(struct snapshots *s, struct mount *m,
-			const struct snapshot *snap, const struct id_maps *maps,
-			const char *tree, struct error *err)
+static int mount_view_of_tree(struct snapshots *s, struct mount *m,
+			      const struct snapshot *snap,
+			      const struct id_maps *maps, const char *tree,
+			      struct error *err)
 {
 	AUTO_FREE char *empty = snapshots_path(s, snap->id, "fs");
 	AUTO_BUF lower = BUF_INIT;
@@ -347,7 +350,8 @@ static int make_mount(struct snapshots *s, const struct snapshot *snap,
 	} else if (!writable && !strchr(lower, ':')) {
 		rc = is_own_folder(s, lower)
 			     ? bind_mount(&m, lower, false, err)
-			     : view_of_tree(s, &m, snap, maps, lower, err);
+			     : mount_view_of_tree(s, &m, snap, maps, lower,
+						  err);
 	} else {
 		rc = overlay_mount(s, &m, snap, maps, lower, err);
 	}
@@ -402,9 +406,10 @@ static void remove_folders(struct snapshots *s, uint64_t id)
 		log_warning("snapshots", "%s", err.msg);
 }
 
-static int create_on(struct snapshots *s, struct snapshot *snap,
-		     const struct id_maps *maps, const char *lower,
-		     struct mount *ret, struct error *err)
+static int create_snapshot_on_lower(struct snapshots *s, struct snapshot *snap,
+				    const struct id_maps *maps,
+				    const char *lower, struct mount *ret,
+				    struct error *err)
 {
 	int rc;
 
@@ -469,7 +474,8 @@ static int create_ordinary(struct snapshots *s,
 		rc = 0;
 	}
 	if (rc == 0)
-		rc = create_on(s, &snap, &maps, lower.data, ret, err);
+		rc = create_snapshot_on_lower(s, &snap, &maps, lower.data, ret,
+					      err);
 	if (rc == 0 && start_on)
 		snapshots_start(s, &snap, start_on);
 	snapshots_free(chain, n);

@@ -58,8 +58,8 @@ static int is_lazy(struct snapshots *s, const struct create_request *req,
 }
 
 /* Mount the tree of an image's top layer; results as of snapshots_mount_tree(). */
-static int mount_top(struct snapshots *s, const struct image_layer *layer,
-		     uint64_t id)
+static int mount_top_layer_tree(struct snapshots *s,
+				const struct image_layer *layer, uint64_t id)
 {
 	struct error why = ERROR_INIT;
 	AUTO_FREE char *path = NULL;
@@ -75,8 +75,8 @@ static int mount_top(struct snapshots *s, const struct image_layer *layer,
 
 /* -ESTALE if bootseerd no longer has the image, or the snapshot to mount for is gone:
  * images_find() must be called again. Else 0. */
-static int ask_again(const struct image_layer *layer, int mounted,
-		     struct error *err)
+static int check_ask_again(const struct image_layer *layer, int mounted,
+			   struct error *err)
 {
 	if (mounted == -ESTALE)
 		return error_set(err, ESTALE, "bootseerd forgot image '%s'",
@@ -110,11 +110,11 @@ static int reuse_snapshot(struct snapshots *s, const struct snapshot *found,
 	/* Another call was first, and undoes only its own changes. */
 	if (rc < 0)
 		return rc == -EBUSY ? 1 : rc;
-	mounted = mount_top(s, layer, found->id);
+	mounted = mount_top_layer_tree(s, layer, found->id);
 	if (mounted == 0 || mounted == -EINPROGRESS)
 		return 1;
 	rc = store_set_tree(s->store, found->id, NULL, err);
-	return rc < 0 ? rc : ask_again(layer, mounted, err);
+	return rc < 0 ? rc : check_ask_again(layer, mounted, err);
 }
 
 /*
@@ -144,17 +144,19 @@ static int add_snapshot(struct snapshots *s, const struct create_request *req,
 
 	if (rc < 0)
 		return rc;
-	mounted = layer->is_top ? mount_top(s, layer, snap.id) : 0;
+	mounted = layer->is_top ? mount_top_layer_tree(s, layer, snap.id) : 0;
 	if (mounted == 0)
 		return 1;
 	rc = mounted == -ENOENT ? 0 : store_remove(s->store, name, err);
-	return rc < 0 ? rc : ask_again(layer, mounted, err);
+	return rc < 0 ? rc : check_ask_again(layer, mounted, err);
 }
 
 /* The layer's name is taken: by the same layer, or by one with another parent. */
-static int add_beside(struct snapshots *s, const struct create_request *req,
-		      const char *chain, const struct image_layer *layer,
-		      struct error *err)
+static int add_snapshot_beside_same_name(struct snapshots *s,
+					 const struct create_request *req,
+					 const char *chain,
+					 const struct image_layer *layer,
+					 struct error *err)
 {
 	AUTO_BUF name = BUF_INIT;
 	struct snapshot found;
@@ -192,7 +194,7 @@ static int find_and_add(struct snapshots *s, const struct create_request *req,
 		return rc;
 	rc = add_snapshot(s, req, chain, &layer, err);
 	if (rc == -EEXIST)
-		rc = add_beside(s, req, chain, &layer, err);
+		rc = add_snapshot_beside_same_name(s, req, chain, &layer, err);
 	free(layer.image);
 	return rc;
 }
@@ -400,7 +402,7 @@ static int fetch_from_image(struct snapshots *s, const struct snapshot *snap,
 	return store_set_unpacked(s->store, snap->id, err);
 }
 
-static bool is_final(int rc)
+static bool is_fetch_result_final(int rc)
 {
 	return rc == 0 || rc == -ECANCELED || rc == -ERESTART;
 }
@@ -410,9 +412,11 @@ static bool is_final(int rc)
  * registry may belong to others, and be slow or gone. The chain id ensures the same content from
  * both.
  */
-static int fetch_any(struct snapshots *s, const struct snapshot *snap,
-		     const struct layer_source *own, const char *lower,
-		     struct turn *turn, struct error *err)
+static int fetch_layer_from_any_source(struct snapshots *s,
+				       const struct snapshot *snap,
+				       const struct layer_source *own,
+				       const char *lower, struct turn *turn,
+				       struct error *err)
 {
 	struct layer_source lazy = { .image = snap->image,
 				     .manifest = &snap->manifest,
@@ -428,7 +432,7 @@ static int fetch_any(struct snapshots *s, const struct snapshot *snap,
 		first = *own;
 		first.chain_id = &chain_id;
 		rc = fetch_from_image(s, snap, &first, lower, turn, &why);
-		if (is_final(rc))
+		if (is_fetch_result_final(rc))
 			return rc < 0 ? error_set(err, -rc, "%s", why.msg) : 0;
 		log_info("snapshots",
 			 "a layer is fetched from the lazy image that left it "
@@ -442,7 +446,7 @@ static int fetch_any(struct snapshots *s, const struct snapshot *snap,
 		}
 	}
 	rc = fetch_from_image(s, snap, &lazy, lower, turn, err);
-	if (is_final(rc))
+	if (is_fetch_result_final(rc))
 		return rc;
 	/* Report the failure of the image that is wanted: its registry is the one to repair. */
 	if (why.code) {
@@ -474,7 +478,8 @@ int snapshots_unpack(struct snapshots *s, const struct snapshot *snap,
 	if (rc < 0)
 		return rc;
 	if (!now.unpacked)
-		rc = fetch_any(s, &now, own, lower, turn, err);
+		rc = fetch_layer_from_any_source(s, &now, own, lower, turn,
+						 err);
 	snapshot_fini(&now);
 	return rc;
 }

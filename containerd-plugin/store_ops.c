@@ -52,8 +52,8 @@ static int get_row(struct store *s, sqlite3_stmt *st, struct snapshot *ret,
 	return rc;
 }
 
-static int by_name(struct store *s, const char *name, struct snapshot *ret,
-		   struct error *err)
+static int get_snapshot_by_name(struct store *s, const char *name,
+				struct snapshot *ret, struct error *err)
 {
 	sqlite3_stmt *st = store_query(s, QUERY_BY_NAME);
 	int rc;
@@ -73,7 +73,7 @@ int store_get(struct store *s, const char *name, struct snapshot *ret,
 
 	if (rc < 0)
 		return rc;
-	rc = by_name(s, name, ret, err);
+	rc = get_snapshot_by_name(s, name, ret, err);
 	end = store_end_read(s, rc);
 	if (rc == 0 && end < 0)
 		snapshot_fini(ret);
@@ -101,7 +101,7 @@ static int list_chain(struct store *s, const char *name, struct snapshot **v,
 	int rc = grow_list(v, 0, err);
 
 	if (rc == 0)
-		rc = by_name(s, name, &(*v)[0], err);
+		rc = get_snapshot_by_name(s, name, &(*v)[0], err);
 	if (rc < 0)
 		return rc;
 	*n = 1;
@@ -210,7 +210,8 @@ int store_has(struct store *s, uint64_t id, struct error *err)
 	return rc < 0 ? rc : has;
 }
 
-static int all_ids(struct store *s, uint64_t **v, size_t *n, struct error *err)
+static int list_all_ids(struct store *s, uint64_t **v, size_t *n,
+			struct error *err)
 {
 	sqlite3_stmt *st = store_query(s, QUERY_IDS);
 	size_t room = 0;
@@ -242,7 +243,7 @@ int store_ids(struct store *s, uint64_t **ret, size_t *ret_n, struct error *err)
 
 	if (rc < 0)
 		return rc;
-	rc = store_end_read(s, all_ids(s, &v, &n, err));
+	rc = store_end_read(s, list_all_ids(s, &v, &n, err));
 	if (rc < 0) {
 		free(v);
 		return rc;
@@ -252,10 +253,11 @@ int store_ids(struct store *s, uint64_t **ret, size_t *ret_n, struct error *err)
 	return 0;
 }
 
-static int check_free(struct store *s, const char *name, struct error *err)
+static int check_name_is_free(struct store *s, const char *name,
+			      struct error *err)
 {
 	struct snapshot found;
-	int rc = by_name(s, name, &found, err);
+	int rc = get_snapshot_by_name(s, name, &found, err);
 
 	if (rc == -ENOENT)
 		return 0;
@@ -275,7 +277,7 @@ static int find_parent(struct store *s, const char *name, uint64_t *ret,
 	*ret = 0;
 	if (!*name)
 		return 0;
-	rc = by_name(s, name, &parent, err);
+	rc = get_snapshot_by_name(s, name, &parent, err);
 	if (rc < 0)
 		return error_wrap(err, rc, "parent");
 	*ret = parent.id;
@@ -294,7 +296,7 @@ static int insert_snapshot(struct store *s, struct snapshot *snap,
 	int rc = find_parent(s, snap->parent, &snap->parent_id, err);
 
 	if (rc == 0)
-		rc = check_free(s, snap->name, err);
+		rc = check_name_is_free(s, snap->name, err);
 	if (rc < 0)
 		return rc;
 	snap->created_ns = clock_wall_ns();
@@ -361,7 +363,7 @@ static int commit_snapshot(struct store *s, const char *key, const char *name,
 	struct snapshot active;
 	sqlite3_stmt *st;
 	uint64_t id;
-	int rc = by_name(s, key, &active, err);
+	int rc = get_snapshot_by_name(s, key, &active, err);
 
 	if (rc < 0)
 		return rc;
@@ -369,7 +371,7 @@ static int commit_snapshot(struct store *s, const char *key, const char *name,
 	id = active.id;
 	snapshot_fini(&active);
 	if (rc == 0)
-		rc = check_free(s, name, err);
+		rc = check_name_is_free(s, name, err);
 	if (rc < 0)
 		return rc;
 	st = store_query(s, QUERY_RENAME);
@@ -437,7 +439,7 @@ static int update_labels(struct store *s, const char *name,
 			 struct error *err)
 {
 	sqlite3_stmt *st;
-	int rc = by_name(s, name, ret, err);
+	int rc = get_snapshot_by_name(s, name, ret, err);
 
 	if (rc < 0)
 		return rc;
@@ -476,7 +478,7 @@ static int remove_snapshot(struct store *s, const char *name, struct error *err)
 	struct snapshot snap;
 	sqlite3_stmt *st;
 	uint64_t id;
-	int rc = by_name(s, name, &snap, err);
+	int rc = get_snapshot_by_name(s, name, &snap, err);
 
 	if (rc < 0)
 		return rc;
@@ -513,7 +515,8 @@ int store_remove(struct store *s, const char *name, struct error *err)
 }
 
 /* Run a transaction of one statement that is bound already. */
-static int run_one(struct store *s, sqlite3_stmt *st, struct error *err)
+static int run_single_statement(struct store *s, sqlite3_stmt *st,
+				struct error *err)
 {
 	return store_end(s, store_run(s, st, err), err);
 }
@@ -530,7 +533,7 @@ int store_set_usage(struct store *s, uint64_t id, int64_t size, int64_t inodes,
 	bind_id(st, 1, id);
 	sqlite3_bind_int64(st, 2, size);
 	sqlite3_bind_int64(st, 3, inodes);
-	return run_one(s, st, err);
+	return run_single_statement(s, st, err);
 }
 
 static int run_with_id(struct store *s, enum query q, uint64_t id,
@@ -545,7 +548,7 @@ static int run_with_id(struct store *s, enum query q, uint64_t id,
 	bind_id(st, 1, id);
 	if (d)
 		bind_digest(st, 2, d);
-	return run_one(s, st, err);
+	return run_single_statement(s, st, err);
 }
 
 int store_set_unpacked(struct store *s, uint64_t id, struct error *err)

@@ -11,7 +11,7 @@
 
 /* Was this layer or host refused before? Also true when no more can be noted, so that
  * nothing else is waited for. */
-static bool is_refused(const struct turn *t, int what, const char *name)
+static bool was_wait_refused(const struct turn *t, int what, const char *name)
 {
 	bool found = t->n_refused == TURN_REFUSED_MAX;
 
@@ -47,7 +47,7 @@ int turn_need(struct turn *t, enum turn_kind kind, const char *image,
 	if (t->kind >= kind &&
 	    (kind != TURN_UNPACK || strcmp(host, t->host) == 0))
 		return 0;
-	if (is_refused(t, (int)kind, host))
+	if (was_wait_refused(t, (int)kind, host))
 		return error_set(err, EHOSTDOWN,
 				 "too many calls wait for registry %.100s "
 				 "already: it is slow or out of reach",
@@ -68,7 +68,7 @@ int turn_need_layer(struct turn *t, uint64_t id, const char *image,
 	snprintf(layer, sizeof(layer), "%" PRIu64 " %s", id, host);
 	if (t->has_layer && strcmp(layer, t->layer) == 0)
 		return turn_need(t, TURN_UNPACK, image, err);
-	if (is_refused(t, REFUSED_LAYER, layer))
+	if (was_wait_refused(t, REFUSED_LAYER, layer))
 		return error_set(
 			err, EHOSTDOWN,
 			"a layer is being fetched from registry %.100s "

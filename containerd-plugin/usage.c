@@ -37,7 +37,7 @@ struct count {
 	uint64_t steps_left; /* 0: stop counting */
 };
 
-static size_t slot_of(const ino_t *v, size_t cap, ino_t ino)
+static size_t find_inode_slot(const ino_t *v, size_t cap, ino_t ino)
 {
 	uint64_t h = (uint64_t)ino * UINT64_C(0x9e3779b97f4a7c15);
 	size_t at = (size_t)(h >> 32) & (cap - 1);
@@ -56,7 +56,7 @@ static int grow_seen(struct seen *s, struct error *err)
 		return error_nomem(err);
 	for (size_t i = 0; i < s->cap; i++)
 		if (s->v[i])
-			v[slot_of(v, cap, s->v[i])] = s->v[i];
+			v[find_inode_slot(v, cap, s->v[i])] = s->v[i];
 	free(s->v);
 	s->v = v;
 	s->cap = cap;
@@ -71,7 +71,7 @@ static int note_seen(struct seen *s, ino_t ino, bool *ret, struct error *err)
 
 	if (rc < 0)
 		return rc;
-	at = slot_of(s->v, s->cap, ino);
+	at = find_inode_slot(s->v, s->cap, ino);
 	*ret = !s->v[at];
 	s->n += *ret;
 	s->v[at] = ino;

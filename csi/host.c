@@ -18,7 +18,7 @@ static const struct {
 	{ "mnt", CLONE_NEWNS },
 };
 
-static int check_other(struct error *err)
+static int check_host_namespace(struct error *err)
 {
 	struct stat ours, theirs;
 
@@ -42,7 +42,7 @@ int host_enter(struct error *err)
 {
 	int fds[ARRAY_SIZE(namespaces)];
 	size_t n = 0;
-	int rc = check_other(err);
+	int rc = check_host_namespace(err);
 
 	for (; rc == 0 && n < ARRAY_SIZE(namespaces); n++) {
 		char path[64];

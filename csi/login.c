@@ -43,10 +43,10 @@ static int read_claims(const char *token, json_t **ret)
 	return json_is_object(*ret) ? 0 : -EINVAL;
 }
 
-static bool is_for(const json_t *aud, const char *audience)
+static bool is_token_for(const json_t *aud, const char *audience)
 {
 	for (size_t i = 0; i < json_array_size(aud); i++)
-		if (is_for(json_array_get(aud, i), audience))
+		if (is_token_for(json_array_get(aud, i), audience))
 			return true;
 	return json_is_string(aud) &&
 	       strcmp(json_string_value(aud), audience) == 0;
@@ -67,7 +67,7 @@ int login_check_token(const char *token, const char *audience,
 		return error_set(err, EACCES,
 				 "the token of the pod's service account is no "
 				 "JWT");
-	if (!is_for(json_object_get(claims, "aud"), audience))
+	if (!is_token_for(json_object_get(claims, "aud"), audience))
 		return error_set(err, EACCES,
 				 "the token of the pod's service account is "
 				 "not for '%.100s': --token-audience has to be "

@@ -81,7 +81,8 @@ static bool is_s3(const char *url)
 	return strncmp(url, "s3:", 3) == 0;
 }
 
-static int take_word(struct volume_rule *r, const char *key, const char *value)
+static int set_rule_word(struct volume_rule *r, const char *key,
+			 const char *value)
 {
 	if (strcmp(key, "namespace") == 0 && !r->namespace) {
 		r->namespace = value;
@@ -192,7 +193,7 @@ static int rule_parse(const char *rule, struct volume_rule *r,
 
 		if (value)
 			*value++ = '\0';
-		if (!value || take_word(r, w, value) < 0)
+		if (!value || set_rule_word(r, w, value) < 0)
 			return error_set(
 				err, EINVAL,
 				"--allow '%.200s': '%.100s%s%.100s' is "
@@ -303,8 +304,8 @@ static const char *folder_below(const struct volume_rule *r, const char *store)
 		       : NULL;
 }
 
-static bool is_about(const struct volume_rule *r,
-		     const struct volume_request *q)
+static bool is_rule_about_request(const struct volume_rule *r,
+				  const struct volume_request *q)
 {
 	if (r->kind != q->kind || (strcmp(r->namespace, "*") != 0 &&
 				   strcmp(r->namespace, q->namespace) != 0))
@@ -378,7 +379,7 @@ int volume_policy_decide(const struct volume_policy *p,
 
 	*ret = (struct volume_grant){ .store = NULL };
 	for (size_t i = 0; i < p->n; i++) {
-		if (!is_about(&p->rules[i], q))
+		if (!is_rule_about_request(&p->rules[i], q))
 			continue;
 		rc = fill_grant(&p->rules[i], q, ret, err);
 		if (rc == 0 || rc == -ENOMEM)

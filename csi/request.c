@@ -103,7 +103,7 @@ static int take_store(struct volume_request *r, const char *value)
 	return take_text(value, STORE_MAX, &r->store);
 }
 
-static int take_most(struct volume_request *r, const char *value)
+static int take_most_environments(struct volume_request *r, const char *value)
 {
 	r->has_most = true;
 	if (volume_number_parse(value, MOST_MAX, &r->most) < 0 || r->most < 1)
@@ -141,7 +141,8 @@ static const struct volume_attribute {
 	  OF(VOLUME_KIND_IMAGE), take_workload },
 	{ "store", "the URL of a store",
 	  OF(VOLUME_KIND_ENV) | OF(VOLUME_KIND_CKPT), take_store },
-	{ "most", "a number, 1 to 64", OF(VOLUME_KIND_ENV), take_most },
+	{ "most", "a number, 1 to 64", OF(VOLUME_KIND_ENV),
+	  take_most_environments },
 	{ "memory", "a size, as 512Mi", OF(VOLUME_KIND_CKPT), take_memory },
 	{ "uid", "a number", OF(VOLUME_KIND_CKPT), take_uid },
 	{ "gid", "a number", OF(VOLUME_KIND_CKPT), take_gid },
@@ -160,7 +161,7 @@ struct shown {
 	char text[SHOWN + 1];
 };
 
-static struct shown show_text(const char *text)
+static struct shown printable_text(const char *text)
 {
 	struct shown s;
 
@@ -196,11 +197,12 @@ static int take_attribute(struct volume_request *r, const struct csi_pair *p,
 				 "volumeAttributes: there is no '%s': known "
 				 "are kind, image, workload, store, most, "
 				 "memory, uid and gid",
-				 show_text(p->key).text);
+				 printable_text(p->key).text);
 	if (a->take(r, p->value) < 0)
 		return error_set(err, EINVAL,
 				 "volumeAttributes: %s '%s': wanted is %s",
-				 a->key, show_text(p->value).text, a->wanted);
+				 a->key, printable_text(p->value).text,
+				 a->wanted);
 	return 0;
 }
 
@@ -212,7 +214,8 @@ static int check_unique(const struct csi_publish *p, size_t i,
 			return error_set(err, EINVAL,
 					 "volumeAttributes: '%s' is there "
 					 "twice",
-					 show_text(p->attributes[i].key).text);
+					 printable_text(p->attributes[i].key)
+						 .text);
 	return 0;
 }
 
@@ -289,7 +292,7 @@ static int take_context(struct volume_request *r, const char *value,
 	    !mount_context_is_valid(r->selinux_context))
 		return error_set(err, EINVAL,
 				 "mountOptions: context=%s is none of SELinux",
-				 show_text(value).text);
+				 printable_text(value).text);
 	return 0;
 }
 
@@ -317,7 +320,7 @@ static int take_flag(struct volume_request *r, const char *flag,
 	return error_set(err, EINVAL,
 			 "mountOptions: there is no '%s': known are ro, "
 			 "noexec, nosuid, nodev, noatime and context=",
-			 show_text(flag).text);
+			 printable_text(flag).text);
 }
 
 static bool may_write(const struct csi_publish *p)
@@ -335,7 +338,7 @@ static int take_capability(const struct csi_publish *p,
 		return error_set(err, EINVAL,
 				 "fsType '%s': leave it out, nothing is "
 				 "formatted",
-				 show_text(p->fs_type).text);
+				 printable_text(p->fs_type).text);
 	if (p->access <= CSI_ACCESS_UNKNOWN ||
 	    p->access > CSI_ACCESS_NODE_WRITERS)
 		return error_set(err, EINVAL, "access mode %d is not known",
@@ -359,7 +362,7 @@ static int take_capability(const struct csi_publish *p,
 		return 0;
 	if (volume_number_parse(p->group, ID_MAX, &r->gid) < 0)
 		return error_set(err, EINVAL, "fsGroup '%s' is no number",
-				 show_text(p->group).text);
+				 printable_text(p->group).text);
 	r->has_gid = r->is_group = true;
 	return 0;
 }

@@ -126,7 +126,7 @@ static int run_registered(struct csi_call *c)
 
 /* --- calls, on the loop thread */
 
-static void leave_call(struct csi_service *s)
+static void leave_service(struct csi_service *s)
 {
 	void (*idle)(void *) = s->idle;
 
@@ -167,7 +167,7 @@ static void finish_call(struct csi_call *c)
 			 c->rc < 0 ? c->err.msg : NULL);
 	buf_fini(&c->reply);
 	free(c);
-	leave_call(s);
+	leave_service(s);
 }
 
 static void on_call_done(struct work *w)
@@ -252,7 +252,7 @@ static void on_swept(struct work *w)
 	if (s->pool &&
 	    loop_timer_start(s->cfg.loop, &s->sweep_timer, SWEEP_NS, NULL) < 0)
 		log_warning("csi", "what pods left is not looked for any more");
-	leave_call(s);
+	leave_service(s);
 }
 
 static void on_sweep_time(struct loop_timer *t)

@@ -9,7 +9,7 @@
 
 #define NODE_WAIT_MS 5000
 
-static int user_of(const char *name, char **ret, struct error *err)
+static int format_volume_user(const char *name, char **ret, struct error *err)
 {
 	if (asprintf(ret, VOLUME_USER_PREFIX "%s", name) < 0) {
 		*ret = NULL;
@@ -45,7 +45,7 @@ static void warn_stale(struct node_image *image, const char *name)
 		    name, image->warning);
 }
 
-static int say_ordinary(const char *image, int rc, struct error *err)
+static int explain_mount_failure(const char *image, int rc, struct error *err)
 {
 	if (rc == -ENOENT)
 		return error_wrap(err, rc,
@@ -66,7 +66,7 @@ int volume_image_open(const struct volume_job *j, char **ret, struct error *err)
 	struct node_image image = { .chain_ids = NULL };
 	struct node_client *c = NULL;
 	AUTO_FREE char *user = NULL;
-	int rc = user_of(j->target->name, &user, err);
+	int rc = format_volume_user(j->target->name, &user, err);
 
 	if (rc < 0)
 		return rc;
@@ -81,7 +81,7 @@ int volume_image_open(const struct volume_job *j, char **ret, struct error *err)
 	if (rc == 0)
 		begin_start(c, &image.id, j->request, user);
 	else
-		rc = say_ordinary(j->request->image, rc, err);
+		rc = explain_mount_failure(j->request->image, rc, err);
 	node_image_fini(&image);
 	node_client_close(c);
 	return rc;
@@ -92,7 +92,7 @@ int volume_image_close(const struct volumes *v, const char *name,
 {
 	struct node_client *c = NULL;
 	AUTO_FREE char *user = NULL;
-	int rc = user_of(name, &user, err);
+	int rc = format_volume_user(name, &user, err);
 
 	if (rc == 0)
 		rc = volume_node_open(v, 0, &c, err);

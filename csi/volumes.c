@@ -23,21 +23,21 @@
 /* File in STATE/ID with the name of the target. */
 #define NAME_FILE "target"
 
-static bool is_there(const char *dir)
+static bool does_folder_exist(const char *dir)
 {
 	return access(dir, F_OK) == 0;
 }
 
 /* ---- one call at a time ---- */
 
-static bool is_same(const char *a, const char *b)
+static bool is_same_text(const char *a, const char *b)
 {
 	return a && b && strcmp(a, b) == 0;
 }
 
-static int volume_enter(struct volumes *v, struct busy_volume *b,
-			const struct target *t, const char *namespace,
-			struct error *err)
+static int mark_volume_busy(struct volumes *v, struct busy_volume *b,
+			    const struct target *t, const char *namespace,
+			    struct error *err)
 {
 	size_t n = 0, n_all = 0;
 	int rc = 0;
@@ -47,7 +47,7 @@ static int volume_enter(struct volumes *v, struct busy_volume *b,
 	for (struct busy_volume *o = v->busy; o; o = o->next) {
 		if (strcmp(o->id, t->id) == 0)
 			rc = -EALREADY;
-		n += is_same(o->namespace, namespace);
+		n += is_same_text(o->namespace, namespace);
 		n_all++;
 	}
 	if (rc == 0 && (n >= NAMESPACE_MAX || n_all >= BUSY_MAX))
@@ -69,7 +69,7 @@ static int volume_enter(struct volumes *v, struct busy_volume *b,
 		      : 0;
 }
 
-static void volume_leave(struct volumes *v, struct busy_volume *b)
+static void unmark_volume_busy(struct volumes *v, struct busy_volume *b)
 {
 	(void)pthread_mutex_lock(&v->lock);
 	for (struct busy_volume **p = &v->busy; *p; p = &(*p)->next)
@@ -93,7 +93,7 @@ static int close_kinds(struct volumes *v, const struct target *t,
 
 	if (rc < 0)
 		return rc;
-	if (is_there(dir)) {
+	if (does_folder_exist(dir)) {
 		rc = volume_ckpt_close(v, dir, t->id, err);
 		if (rc == 0)
 			rc = volume_env_close(v, dir, t->id, err);
@@ -119,13 +119,13 @@ int volumes_unpublish(struct volumes *v, const char *target_path,
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
 	namespace = charge_namespace(v->cfg.state, t.id);
-	rc = volume_enter(v, &busy, &t, namespace, err);
+	rc = mark_volume_busy(v, &busy, &t, namespace, err);
 	if (rc == 0) {
 		if (t.parent >= 0)
 			rc = target_unmount(&t, err);
 		if (rc == 0)
 			rc = close_kinds(v, &t, err);
-		volume_leave(v, &busy);
+		unmark_volume_busy(v, &busy);
 	}
 	if (rc == 0)
 		log_info("csi", "unpublished: volume=%s", t.name);
@@ -257,12 +257,12 @@ static int publish_target(struct volumes *v, const struct csi_publish *p,
 				 "the CSIDriver csi.bootseer");
 	rc = volume_dir(v, t->id, &dir, err);
 	if (rc == 0)
-		rc = volume_enter(v, &busy, t, r->namespace, err);
+		rc = mark_volume_busy(v, &busy, t, r->namespace, err);
 	if (rc < 0)
 		return rc;
 	j.dir = dir;
 	rc = publish_job(&j, err);
-	volume_leave(v, &busy);
+	unmark_volume_busy(v, &busy);
 	return rc;
 }
 
@@ -365,13 +365,13 @@ static void sweep_name(struct volumes *v, const char *name)
 
 	target_close(&t);
 	/* The pod's folder exists, or cannot be looked up. */
-	if (rc != -ENOENT || volume_enter(v, &busy, &t, NULL, &err) < 0)
+	if (rc != -ENOENT || mark_volume_busy(v, &busy, &t, NULL, &err) < 0)
 		return;
 	/* Look again under the lock: the pod may have come back with this volume. */
 	rc = target_open_name(v->cfg.kubelet_dir, name, &t, &err);
 	target_close(&t);
 	rc = rc == -ENOENT ? close_kinds(v, &t, &err) : -EEXIST;
-	volume_leave(v, &busy);
+	unmark_volume_busy(v, &busy);
 	if (rc == -EEXIST)
 		return;
 	if (rc < 0)

@@ -261,7 +261,7 @@ static int follow_symlink(struct apply *a, const struct inode *link,
 }
 
 /* Did this layer put the name there, or anything below it? */
-static bool is_unpacked(const struct apply *a, const struct dentry *d)
+static bool is_name_of_this_layer(const struct apply *a, const struct dentry *d)
 {
 	return (d->inode->user & ~ONLY_WHITEOUTS) == a->layer ||
 	       (a->n_links && a->links[links_slot(a->links, a->cap_links, d)]);
@@ -271,12 +271,12 @@ static bool is_unpacked(const struct apply *a, const struct dentry *d)
  * overlayfs hides it behind a new folder. */
 static bool is_hidden(const struct apply *a, const struct dentry *d)
 {
-	return !S_ISDIR(d->inode->mode) && !is_unpacked(a, d);
+	return !S_ISDIR(d->inode->mode) && !is_name_of_this_layer(a, d);
 }
 
 /* A symlink's "missing/x/../../y" must not make folders that its ".." leaves again: skip these
  * parts in `*p`, which is after the name of the missing part. */
-static bool skip_what_is_left(const char **p)
+static bool skip_parts_left_again(const char **p)
 {
 	const char *q = *p, *s;
 	unsigned int depth = 1;
@@ -330,7 +330,7 @@ static int walk_path(struct apply *a, const struct layer_entry *e,
 					 (int)n, s);
 		if (make && (!d || is_hidden(a, d))) {
 			rc = links ? spend_budget(a, strlen(p) / 16, err) : 0;
-			if (rc == 0 && links && skip_what_is_left(&p))
+			if (rc == 0 && links && skip_parts_left_again(&p))
 				continue;
 			if (rc == 0 && d)
 				tree_unlink(a->tree, d);
@@ -384,7 +384,7 @@ static int make_opaque(struct apply *a, struct inode *dir, struct error *err)
 
 	for (d = dir->children; rc == 0 && d; d = next) {
 		next = d->next;
-		if (!is_unpacked(a, d))
+		if (!is_name_of_this_layer(a, d))
 			tree_unlink(a->tree, d);
 		else if (S_ISDIR(d->inode->mode))
 			rc = make_opaque(a, d->inode, err);
@@ -405,7 +405,8 @@ static int apply_whiteout(struct apply *a, struct inode *dir, const char *base,
 	if (len == 0 || is_dots(name, len, 1) || is_dots(name, len, 2))
 		return error_set(err, EINVAL, "it whites out no name");
 	d = tree_find(a->tree, dir, name, len);
-	if (d && is_unpacked(a, d) && !(d->inode->user & ONLY_WHITEOUTS))
+	if (d && is_name_of_this_layer(a, d) &&
+	    !(d->inode->user & ONLY_WHITEOUTS))
 		return S_ISDIR(d->inode->mode) ? make_opaque(a, d->inode, err)
 					       : 0;
 	if (d)

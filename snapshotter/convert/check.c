@@ -163,7 +163,7 @@ static int check_all_parts(const struct check *c, struct error *err)
 
 /* --------------------------------------------------------------- interface --- */
 
-static const char *data_name(const struct check *c)
+static const char *data_file_name(const struct check *c)
 {
 	return c->opt->data_to ? c->opt->data_to : "a temporary file";
 }
@@ -180,7 +180,7 @@ static int check_room(const struct check *c, int fd, struct error *err)
 			 "%s: its files take %" PRIu64
 			 " MiB, more than there is: choose another place "
 			 "(TMPDIR)",
-			 data_name(c), c->n_covered / MIB);
+			 data_file_name(c), c->n_covered / MIB);
 }
 
 /* Make the file of the device, if the options want it. */
@@ -198,7 +198,8 @@ static int open_data(struct check *c, int *ret_fd, struct error *err)
 	if (rc < 0)
 		return rc;
 	if (*ret_fd < 0 || ftruncate(*ret_fd, (off_t)c->map.device_size) < 0)
-		return error_errno(err, errno, "create '%s'", data_name(c));
+		return error_errno(err, errno, "create '%s'",
+				   data_file_name(c));
 	c->wrote_data = c->opt->data_to;
 	return check_room(c, *ret_fd, err);
 }

@@ -41,8 +41,8 @@ struct content_sink {
 	struct inode *file;
 };
 
-static int content_begin(struct copy_sink *s, struct inode *i,
-			 struct error *err)
+static int begin_file_content(struct copy_sink *s, struct inode *i,
+			      struct error *err)
 {
 	container_of(s, struct content_sink, sink)->file = i;
 	return 0;
@@ -71,7 +71,7 @@ static int content_end(struct copy_sink *s, struct error *err)
 int compare_read_layers(struct plan *p, struct error *err)
 {
 	AUTO(content_hash) hash = content_hash_new();
-	struct content_sink c = { .sink = { content_begin, content_data,
+	struct content_sink c = { .sink = { begin_file_content, content_data,
 					    content_end },
 				  .tree = p->tree,
 				  .hash = hash };
@@ -92,7 +92,7 @@ struct comparison {
 
 /* The end of what readers see of the extent: the end of the file's last page, since a process
  * that maps the file sees the rest of that page too. */
-static uint64_t shown_end(const struct extent *x, uint64_t size)
+static uint64_t shown_end_of_extent(const struct extent *x, uint64_t size)
 {
 	uint64_t end = x->off + x->len;
 
@@ -103,7 +103,7 @@ static uint64_t shown_end(const struct extent *x, uint64_t size)
 static int hash_extent(struct comparison *k, const struct extent *x,
 		       uint64_t size, struct error *err)
 {
-	uint64_t end = shown_end(x, size);
+	uint64_t end = shown_end_of_extent(x, size);
 
 	for (uint64_t off = x->off; off < end;) {
 		size_t n =

@@ -34,7 +34,7 @@ struct dedup_base {
 };
 
 /* Is the failure one of the artifact alone, not of the store? */
-static bool is_passed_over(int rc)
+static bool is_artifact_fault(int rc)
 {
 	return rc == -ENOENT || rc == -EBADMSG || rc == -EINVAL ||
 	       rc == -ENOTSUP || rc == -EFBIG;
@@ -60,7 +60,7 @@ static int add_of_image(struct dedup_base *base, const struct digest *image,
 				    &n, err);
 
 	if (rc < 0)
-		return is_passed_over(rc) ? 0 : rc;
+		return is_artifact_fault(rc) ? 0 : rc;
 	for (size_t i = 0; i < n; i++)
 		add_artifact(base, &list[i]);
 	return 0;
@@ -75,7 +75,7 @@ static int add_of_index(struct dedup_base *base, const struct oci_manifest *m,
 	int rc = index_images(base->store, m, &list, &n, err);
 
 	if (rc < 0)
-		return is_passed_over(rc) ? 0 : rc;
+		return is_artifact_fault(rc) ? 0 : rc;
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = add_of_image(base, &list[i].digest, err);
 	return rc;
@@ -90,7 +90,7 @@ static int add_of_tag(struct dedup_base *base, const char *tag,
 	int rc = oci_get_manifest(base->store, tag, &m, err);
 
 	if (rc < 0)
-		return is_passed_over(rc) ? 0 : rc;
+		return is_artifact_fault(rc) ? 0 : rc;
 	if (oci_media_type_is_index(m.media_type)) {
 		rc = add_of_index(base, &m, err);
 	} else if (oci_image_parse(m.body.data, m.body.len, &image, err) == 0) {
@@ -170,11 +170,11 @@ static int load_artifact(struct dedup_base *base, const struct digest *d,
 	int rc = artifact_get(base->store, d, &a, err);
 
 	if (rc < 0)
-		return is_passed_over(rc) ? 0 : rc;
+		return is_artifact_fault(rc) ? 0 : rc;
 	rc = block_table_add(base->blocks, base->store, &a, is_own(base, &a),
 			     err);
 	artifact_fini(&a);
-	return is_passed_over(rc) ? 0 : rc;
+	return is_artifact_fault(rc) ? 0 : rc;
 }
 
 /* --------------------------------------------------------------- interface --- */

@@ -235,8 +235,8 @@ static int emit_whiteout_mark(struct erofs_walk *w, size_t dir_len,
 	return w->visitor->entry(w->visitor, &e, &want, w->err);
 }
 
-static int give_link(struct erofs_walk *w, const struct known_inode *first,
-		     const struct erofs_inode *i)
+static int emit_hard_link(struct erofs_walk *w, const struct known_inode *first,
+			  const struct erofs_inode *i)
 {
 	const struct layer_entry e = {
 		.path = w->path.data,
@@ -331,7 +331,7 @@ static int walk_inode(struct erofs_walk *w, size_t dir_len)
 	if (rc == 0)
 		rc = erofs_xattrs(&w->img, &i, take_xattr, w, w->err);
 	if (rc == 0)
-		rc = before ? give_link(w, before, &i) : give_inode(w, &i);
+		rc = before ? emit_hard_link(w, before, &i) : give_inode(w, &i);
 	if (rc == 0 && S_ISDIR(i.mode))
 		rc = enter_dir(w, &i);
 	xattrs_drop(w);
@@ -376,7 +376,7 @@ static int take_entry(void *arg, const char *name, size_t len, uint64_t nid,
 	return buf_append(&w->path, name, len) < 0 ? error_nomem(w->err) : 1;
 }
 
-static void path_cut(struct erofs_walk *w, size_t len)
+static void cut_path(struct erofs_walk *w, size_t len)
 {
 	w->path.len = len;
 	w->path.data[len] = '\0';
@@ -389,14 +389,14 @@ static int walk_image(struct erofs_walk *w)
 
 	if (buf_reserve(&w->path, APPLY_PATH_MAX + 1) < 0)
 		return error_nomem(w->err);
-	path_cut(w, 0);
+	cut_path(w, 0);
 	w->nid = w->img.root_nid;
 	rc = walk_inode(w, 0);
 	while (rc == 0 && w->n_dirs) {
 		struct open_dir *d = &w->dirs[w->n_dirs - 1];
 		size_t dir_len = d->path_len;
 
-		path_cut(w, dir_len);
+		cut_path(w, dir_len);
 		w->cookie = d->cookie;
 		rc = erofs_readdir(&w->img, &d->inode, d->cookie, take_entry, w,
 				   w->err);

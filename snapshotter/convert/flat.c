@@ -159,8 +159,8 @@ static int tar_error(struct flat *f, struct error *err)
 }
 
 /* The path of one of the inode's names; the tree's arena owns it. */
-static int first_name(struct tree *t, const struct dentry *d, char **ret,
-		      struct error *err)
+static int make_inode_path(struct tree *t, const struct dentry *d, char **ret,
+			   struct error *err)
 {
 	size_t len = d->name_len;
 	const struct inode *dir = d->parent;
@@ -266,30 +266,32 @@ static int write_folder(struct flat *f, struct dentry *d, struct error *err)
 
 	d->inode->user_ptr = NULL;
 	if (!S_ISDIR(d->inode->mode)) {
-		/* Clear the file's name, which name_file() sets. */
+		/* Clear the file's name, which remember_file_name() sets. */
 		return 0;
 	}
 	d->inode->user_ptr = d;
-	rc = first_name(f->tree, d, &path, err);
+	rc = make_inode_path(f->tree, d, &path, err);
 	return rc < 0 ? rc : write_header(f, d->inode, path, NULL, err);
 }
 
 /* Remember a file's first name for the time when its content is read. */
-static int name_file(struct flat *f, struct dentry *d, struct error *err)
+static int remember_file_name(struct flat *f, struct dentry *d,
+			      struct error *err)
 {
 	char *path;
 	int rc;
 
 	if (!has_content(d->inode) || d->inode->user_ptr)
 		return 0;
-	rc = first_name(f->tree, d, &path, err);
+	rc = make_inode_path(f->tree, d, &path, err);
 	if (rc == 0)
 		d->inode->user_ptr = path;
 	return rc;
 }
 
 /* Write an entry without content, or a further name. */
-static int write_rest(struct flat *f, struct dentry *d, struct error *err)
+static int write_entry_without_content(struct flat *f, struct dentry *d,
+				       struct error *err)
 {
 	struct inode *i = d->inode;
 	char *path;
@@ -297,7 +299,7 @@ static int write_rest(struct flat *f, struct dentry *d, struct error *err)
 
 	if (S_ISDIR(i->mode))
 		return 0;
-	rc = first_name(f->tree, d, &path, err);
+	rc = make_inode_path(f->tree, d, &path, err);
 	if (rc < 0)
 		return rc;
 	if (i->user_ptr && strcmp(i->user_ptr, path) == 0)
@@ -416,7 +418,7 @@ int flat_new(struct tree *t, unsigned int jobs, const char *temp_dir,
 	if (rc == 0)
 		rc = walk_folder(f, tree_root(t), write_folder, err);
 	if (rc == 0)
-		rc = walk_folder(f, tree_root(t), name_file, err);
+		rc = walk_folder(f, tree_root(t), remember_file_name, err);
 	if (rc < 0)
 		return rc;
 	*ret = steal_ptr(&f);
@@ -446,7 +448,8 @@ struct copy_sink *flat_wrap(struct flat *f, struct copy_sink *next)
 
 int flat_close(struct flat *f, struct error *err)
 {
-	int rc = walk_folder(f, tree_root(f->tree), write_rest, err);
+	int rc = walk_folder(f, tree_root(f->tree), write_entry_without_content,
+			     err);
 
 	if (rc == 0 && archive_write_close(f->archive) < ARCHIVE_WARN)
 		rc = tar_error(f, err);

@@ -64,7 +64,7 @@ static uint8_t *piece_get(struct layer *l)
 	return p;
 }
 
-static void piece_done(struct layer *l)
+static void release_piece(struct layer *l)
 {
 	pthread_mutex_lock(&l->lock);
 	l->head++;
@@ -92,7 +92,7 @@ static int decode_layer(struct layer *l, const uint8_t *in, size_t len,
 		if (l->ring[at].len < PIECE && len == 0)
 			return 0;
 		if (l->ring[at].len == PIECE)
-			piece_done(l);
+			release_piece(l);
 		else if (n == 0)
 			return error_set(err, EBADMSG, "damaged stream");
 	}
@@ -170,7 +170,7 @@ static void *read_thread(void *arg)
 	if (rc == 0)
 		rc = check_end(l, &err);
 	if (rc == 0 && l->ring[l->head % PIECES].len)
-		piece_done(l);
+		release_piece(l);
 	pthread_mutex_lock(&l->lock);
 	l->ended = true;
 	l->rc = rc;

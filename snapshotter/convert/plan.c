@@ -103,7 +103,7 @@ static void show_copied(const struct copier *c)
 			       c->plan->plain_bytes);
 }
 
-static void copy_came(struct tar_visitor *v)
+static void on_copied_bytes(struct tar_visitor *v)
 {
 	show_copied(container_of(v, struct copier, visitor));
 }
@@ -205,7 +205,7 @@ int plan_copy(struct plan *p, struct copy_sink *sink, const bool *missing,
 
 	c.visitor.entry = copy_entry;
 	c.visitor.data = copy_data;
-	c.visitor.came = copy_came;
+	c.visitor.came = on_copied_bytes;
 	c.visitor.end = copy_end;
 	for (size_t i = 0; rc == 0 && i < p->n_layers; i++) {
 		rc = copy_layer(&c, &p->layers[i], missing && missing[i],

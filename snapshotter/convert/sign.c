@@ -73,9 +73,9 @@ void sign_example(const char *pattern, char ret[TRUST_PATTERN_MAX + 2])
 }
 
 /* Does the signature make the same statement as a new one would, for at least as long? */
-static bool says_the_same(const struct buf *sig, const struct artifact *a,
-			  const struct sign_terms *terms,
-			  const struct trust_keys *own)
+static bool is_same_statement(const struct buf *sig, const struct artifact *a,
+			      const struct sign_terms *terms,
+			      const struct trust_keys *own)
 {
 	char any[TRUST_PATTERN_MAX + 2];
 	struct trust_query q = { .artifact = &a->digest,
@@ -110,7 +110,7 @@ static int is_signed(struct oci_store *store, const struct artifact *a,
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < all.n && !*ret; i++)
-		*ret = says_the_same(&all.v[i], a, terms, own);
+		*ret = is_same_statement(&all.v[i], a, terms, own);
 	trust_signatures_fini(&all);
 	return 0;
 }
@@ -124,8 +124,8 @@ struct first_difference {
 	char text[160];
 };
 
-static void keep_first(struct compare_report *base, const char *path,
-		       const char *what)
+static void note_first_difference(struct compare_report *base, const char *path,
+				  const char *what)
 {
 	struct first_difference *f =
 		container_of(base, struct first_difference, base);
@@ -144,7 +144,7 @@ static void keep_first(struct compare_report *base, const char *path,
 static int compare_first(const struct check_target *t,
 			 const struct check_options *opt, struct error *err)
 {
-	struct first_difference first = { .base.differs = keep_first,
+	struct first_difference first = { .base.differs = note_first_difference,
 					  .next = opt->against_layers };
 	struct check_options all = *opt;
 	int rc;
@@ -234,8 +234,8 @@ static int own_judge_accept(struct artifact_judge *base,
 }
 
 /* No trusted key has signed an artifact: accept it only if it is the only one. */
-static int find_only(struct check_opened *o, const struct sign_options *opt,
-		     struct error *err)
+static int find_only_artifact(struct check_opened *o,
+			      const struct sign_options *opt, struct error *err)
 {
 	int rc = check_find(o, &opt->check, NULL, err);
 
@@ -270,7 +270,7 @@ static int sign_choose(struct check_opened *o, const struct sign_options *opt,
 	if (check_find(o, &opt->check, &judge.base, &why) == 0)
 		return 0;
 	*ret_compare = true;
-	return find_only(o, opt, err);
+	return find_only_artifact(o, opt, err);
 }
 
 /* ------------------------------------------------------------------- interface --- */

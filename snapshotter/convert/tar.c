@@ -86,7 +86,7 @@ static int next_piece(struct tar *t, struct error *err)
 	return rc;
 }
 
-static size_t n_gathered(const struct tar *t)
+static size_t count_gathered_bytes(const struct tar *t)
 {
 	return t->gathered.len - t->gathered_at;
 }
@@ -111,7 +111,7 @@ static int peek_bytes(struct tar *t, uint64_t n, const uint8_t **ret,
 			       "more than %u MiB of headers or of a sparse "
 			       "file's map",
 			       HEADERS_MAX >> 20);
-	if (rc == 0 && n_gathered(t) == 0) {
+	if (rc == 0 && count_gathered_bytes(t) == 0) {
 		buf_reset(&t->gathered);
 		t->gathered_at = 0;
 		if (t->piece_len >= n) {
@@ -120,8 +120,8 @@ static int peek_bytes(struct tar *t, uint64_t n, const uint8_t **ret,
 			return 0;
 		}
 	}
-	while (rc == 0 && n_gathered(t) < n && !t->has_ended) {
-		size_t more = (size_t)n - n_gathered(t);
+	while (rc == 0 && count_gathered_bytes(t) < n && !t->has_ended) {
+		size_t more = (size_t)n - count_gathered_bytes(t);
 
 		more = more < t->piece_len ? more : t->piece_len;
 		if (more && buf_append(&t->gathered, t->piece, more) < 0)
@@ -131,7 +131,8 @@ static int peek_bytes(struct tar *t, uint64_t n, const uint8_t **ret,
 		rc = next_piece(t, err);
 	}
 	*ret = gathered_bytes(t);
-	*ret_n = n_gathered(t) < n ? n_gathered(t) : (size_t)n;
+	*ret_n = count_gathered_bytes(t) < n ? count_gathered_bytes(t)
+					     : (size_t)n;
 	return rc;
 }
 
@@ -139,7 +140,7 @@ static int peek_bytes(struct tar *t, uint64_t n, const uint8_t **ret,
 static int peek_available(struct tar *t, uint64_t n, const uint8_t **ret,
 			  size_t *ret_n, struct error *err)
 {
-	size_t have = n_gathered(t);
+	size_t have = count_gathered_bytes(t);
 	int rc = 0;
 
 	*ret = gathered_bytes(t);
@@ -155,7 +156,8 @@ static int peek_available(struct tar *t, uint64_t n, const uint8_t **ret,
 /* Use up bytes that peek_bytes() or peek_available() gave. */
 static void use_bytes(struct tar *t, size_t n)
 {
-	size_t gathered = n_gathered(t) < n ? n_gathered(t) : n;
+	size_t gathered =
+		count_gathered_bytes(t) < n ? count_gathered_bytes(t) : n;
 
 	t->used += n;
 	t->gathered_at += gathered;
@@ -165,7 +167,7 @@ static void use_bytes(struct tar *t, size_t n)
 	}
 }
 
-static int cut_off(struct error *err)
+static int set_tar_cut_off_error(struct error *err)
 {
 	return error_set(err, EBADMSG, "the tar is cut off");
 }
@@ -180,7 +182,7 @@ static int emit_content(struct tar *t, struct tar_visitor *v, uint64_t off,
 		int rc = peek_available(t, n, &p, &len, err);
 
 		if (rc == 0 && len == 0)
-			rc = cut_off(err);
+			rc = set_tar_cut_off_error(err);
 		if (rc == 0 && v) {
 			v->plain = t->used;
 			rc = v->data(v, off, p, len, err);
@@ -386,7 +388,7 @@ static int find_header(struct tar *t, struct error *err)
 	if (rc < 0 || n == 0)
 		return rc;
 	if (n < TAR_BLOCK)
-		return bytes_are_zero(p, n) ? 0 : cut_off(err);
+		return bytes_are_zero(p, n) ? 0 : set_tar_cut_off_error(err);
 	if (!bytes_are_zero(p, n))
 		return 1;
 	use_bytes(t, n);
@@ -413,7 +415,7 @@ static int read_headers(struct tar *t, const uint8_t **ret, size_t *ret_len,
 		rc = peek_bytes(t, need > more ? need : more, ret, ret_len,
 				err);
 		if (rc == 0 && *ret_len < need)
-			rc = cut_off(err);
+			rc = set_tar_cut_off_error(err);
 		got = *ret_len;
 		if (rc == 0)
 			rc = tar_head_len(*ret, *ret_len, &need, err);
@@ -439,13 +441,13 @@ static int read_map(struct tar *t, uint64_t *left, struct error *err)
 			rc = tar_parts_of_content(&t->parts, t->head.size, p, n,
 						  &used, err);
 		if (rc == 0 && (n < want || want == *left))
-			return cut_off(err);
+			return set_tar_cut_off_error(err);
 		want *= 2;
 	} while (rc == 0);
 	if (rc < 0)
 		return rc;
 	if (used > *left)
-		return cut_off(err);
+		return set_tar_cut_off_error(err);
 	*left -= used;
 	return emit_content(t, NULL, 0, used, err);
 }

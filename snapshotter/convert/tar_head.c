@@ -198,8 +198,8 @@ static int check_sum(const uint8_t *header, struct error *err)
 
 /* Bytes of the blocks after a header that belong to it: an extended header's text, or the part
  * of an old sparse file's map that is available. */
-static int following_record(const uint8_t *header, size_t len, uint64_t *ret,
-			    struct error *err)
+static int following_record_bytes(const uint8_t *header, size_t len,
+				  uint64_t *ret, struct error *err)
 {
 	uint64_t n = 0;
 	bool goes_on;
@@ -235,8 +235,8 @@ int tar_head_len(const uint8_t *headers, size_t len, uint64_t *ret,
 		}
 		rc = check_sum(headers + at, err);
 		if (rc == 0)
-			rc = following_record(headers + at, len - at, &more,
-					      err);
+			rc = following_record_bytes(headers + at, len - at,
+						    &more, err);
 		if (rc < 0)
 			return rc;
 		*ret = at + TAR_BLOCK + more;
@@ -307,8 +307,8 @@ static bool find_record(const struct pax_text *records, const char *key,
 
 /* Read the name's prefix, which only POSIX headers have; star's is shorter, since times follow.
  * If a GNU header has no times in that place, Go reads it as a prefix. */
-static int take_prefix(const uint8_t *h, struct tar_head *ret,
-		       struct error *err)
+static int take_name_prefix(const uint8_t *h, struct tar_head *ret,
+			    struct error *err)
 {
 	enum dialect dialect = dialect_of(h);
 	int64_t n;
@@ -354,7 +354,7 @@ static int take_names(const uint8_t *h, const struct extended *e,
 		return error_set(err, EBADMSG, "a NUL is in its name");
 	ret->name = field_of(h, &name_field);
 	ret->link = field_of(h, &link_field);
-	rc = take_prefix(h, ret, err);
+	rc = take_name_prefix(h, ret, err);
 	if (has_path || e->name.data) {
 		ret->name = has_path ? path : e->name;
 		ret->prefix.data = NULL;

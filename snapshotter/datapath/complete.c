@@ -27,7 +27,7 @@ struct mapping_job {
 	pid_t parent; /* the process that makes the cache keep the blocks */
 };
 
-static bool is_of(const struct mount_line *l, const char *meta)
+static bool is_mount_of_metadata(const struct mount_line *l, const char *meta)
 {
 	return strcmp(l->fstype, "erofs") == 0 &&
 	       (strcmp(l->source, meta) == 0 || loop_is_of(l->source, meta));
@@ -37,7 +37,7 @@ static bool is_same(const struct mount_wish *w, const struct mount_line *l)
 {
 	const struct mapping_job *j = w->arg;
 
-	return is_of(l, j->meta);
+	return is_mount_of_metadata(l, j->meta);
 }
 
 bool datapath_has_complete(const char *mountpoint, const char *meta_path)
@@ -52,7 +52,7 @@ bool datapath_has_complete(const char *mountpoint, const char *meta_path)
 	/* The kernel shows mounts by paths without symlinks; the file may have been deleted
 	 * since. */
 	return mount_canonical(meta_path, &meta, NULL) == 0 &&
-	       is_of(&line, meta);
+	       is_mount_of_metadata(&line, meta);
 }
 
 /* The readahead that is set for the disk of `path`. */

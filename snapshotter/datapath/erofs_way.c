@@ -47,7 +47,7 @@ static int open_made(struct erofs_path *p, struct error *err)
 	return fs_mkdir_p(p->made_dir, 0700, err);
 }
 
-static char *made_file(const struct erofs_path *p, uint64_t index)
+static char *made_file_path(const struct erofs_path *p, uint64_t index)
 {
 	char *file;
 
@@ -93,7 +93,7 @@ static int mount_served(struct erofs_path *p, struct datapath_image *img,
 {
 	AUTO_FREE char *file = carrier_path(p->carrier, img);
 	AUTO_FREE char *meta = realpath(img->meta_path, NULL);
-	AUTO_FREE char *made = made_file(p, img->index);
+	AUTO_FREE char *made = made_file_path(p, img->index);
 	AUTO_CLOSE int fd = -1;
 	const struct erofs_job job = { meta, file };
 	struct mount_wish wish = { .run_dir = p->run_dir,
@@ -139,7 +139,7 @@ int erofs_way_umount(struct datapath *d, struct datapath_image *img,
 		     struct error *err)
 {
 	struct erofs_path *p = erofs_way_of(d);
-	AUTO_FREE char *made = made_file(p, img->index);
+	AUTO_FREE char *made = made_file_path(p, img->index);
 	int rc = mount_take_down(p->run_dir, img->index, img->mountpoint, false,
 				 err);
 

@@ -5,7 +5,7 @@
 #include "common/fs.h"
 #include "snapshotter/datapath/image_session.h"
 
-static bool is_among(const char *name, const char *const list[])
+static bool is_name_in_list(const char *name, const char *const list[])
 {
 	while (*list && strcmp(*list, name) != 0)
 		list++;
@@ -30,7 +30,7 @@ void image_session_drop_others(const struct datapath_config *cfg,
 						      .keeper = cfg->keeper,
 						      .log = "datapath" };
 
-		if (path && !is_among(all[i], mine))
+		if (path && !is_name_in_list(all[i], mine))
 			session_drop(&other);
 	}
 }

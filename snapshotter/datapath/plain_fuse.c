@@ -176,8 +176,8 @@ static bool is_on(const struct mount_line *l, enum side side,
 }
 
 /* Find the session whose mount of the image is there; N_SIDES: there is none. */
-static int mounted_side(const struct datapath_image *img, enum side *ret,
-			struct error *err)
+static int find_mounted_side(const struct datapath_image *img, enum side *ret,
+			     struct error *err)
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_FINI(mount_line) line = { .major = 0 };
@@ -194,8 +194,9 @@ static int mounted_side(const struct datapath_image *img, enum side *ret,
 }
 
 /* Find the session that serves the image, or N_SIDES. */
-static int served_side(struct plain_fuse *p, const struct datapath_image *img,
-		       enum side *ret, struct error *err)
+static int find_serving_side(struct plain_fuse *p,
+			     const struct datapath_image *img, enum side *ret,
+			     struct error *err)
 {
 	for (*ret = 0; *ret < N_SIDES; (*ret)++) {
 		struct image_table *t = p->sessions[*ret]->images;
@@ -313,7 +314,7 @@ static int mount_new(struct plain_fuse *p, struct datapath_image *img,
 		     struct error *err)
 {
 	enum side there, side = SIDE_XATTR;
-	int rc = mounted_side(img, &there, err);
+	int rc = find_mounted_side(img, &there, err);
 
 	if (rc == 0)
 		rc = plain_fuse_add(p, img, there, &side, err);
@@ -337,7 +338,7 @@ static int do_mount(struct datapath *d, struct datapath_image *img,
 {
 	struct plain_fuse *p = plain_fuse_of(d);
 	enum side side;
-	int rc = served_side(p, img, &side, err);
+	int rc = find_serving_side(p, img, &side, err);
 
 	if (rc < 0)
 		return rc;

@@ -170,8 +170,8 @@ static bool run_piece(struct read_slot *s, const struct read_piece *p)
 }
 
 /* Find the next piece of the answer, of at least one byte. */
-static int piece_at(const struct read_request *a, size_t done,
-		    struct read_piece *ret, struct error *err)
+static int find_next_piece(const struct read_request *a, size_t done,
+			   struct read_piece *ret, struct error *err)
 {
 	size_t left = a->len - done;
 	int rc = a->next_piece(a->image, a->local, a->off + done, left, ret,
@@ -188,7 +188,7 @@ static int piece_at(const struct read_request *a, size_t done,
  * read occupies a buffer for reads that do not wait; the share's rules limit how many of these
  * an image has.
  */
-static bool is_here(const struct read_request *a)
+static bool is_data_on_node(const struct read_request *a)
 {
 	struct error err;
 	size_t done = 0;
@@ -196,7 +196,7 @@ static bool is_here(const struct read_request *a)
 	while (a->len <= SESSION_DATA_MAX && done < a->len) {
 		struct read_piece p = { .voff = 0 };
 
-		if (piece_at(a, done, &p, &err) < 0)
+		if (find_next_piece(a, done, &p, &err) < 0)
 			break;
 		if (!p.data && !p.zero &&
 		    !device_has_bytes(a->image->img->device, p.voff, p.len))
@@ -207,7 +207,7 @@ static bool is_here(const struct read_request *a)
 }
 
 /* Run the request; false: it waits for a piece. */
-static bool run_one(struct read_slot *s)
+static bool run_request_pieces(struct read_slot *s)
 {
 	/* The kernel was told the largest request, so a larger one is an error. */
 	if (s->ask.len > SESSION_DATA_MAX)
@@ -216,7 +216,7 @@ static bool run_one(struct read_slot *s)
 	while (s->rc == 0 && s->done < s->ask.len) {
 		struct read_piece piece = { .voff = 0 };
 
-		s->rc = piece_at(&s->ask, s->done, &piece, &s->err);
+		s->rc = find_next_piece(&s->ask, s->done, &piece, &s->err);
 		if (s->rc == 0 && !run_piece(s, &piece))
 			return false;
 	}
@@ -225,14 +225,15 @@ static bool run_one(struct read_slot *s)
 
 static void run_request(struct read_slot *s)
 {
-	while (s && run_one(s))
+	while (s && run_request_pieces(s))
 		s = finish_request(s);
 }
 
 /* Queue the read for a buffer; if one was given back meanwhile, run it now. */
 static int wait_or_run(struct read_pool *p, const struct read_request *ask)
 {
-	enum reply_kind kind = is_here(ask) ? REPLY_AT_ONCE : REPLY_MAY_WAIT;
+	enum reply_kind kind =
+		is_data_on_node(ask) ? REPLY_AT_ONCE : REPLY_MAY_WAIT;
 	struct waiting_read *w = malloc(sizeof(*w));
 	struct reply_buffer *b;
 
@@ -263,7 +264,7 @@ void serve_read(struct fuse_req *req, struct image_entry *image, uint64_t local,
 	struct reply_buffer *b;
 
 	session_ref(session);
-	/* While reads have less than half of the buffers, any read may take one, and is_here()
+	/* While reads have less than half of the buffers, any read may take one, and is_data_on_node()
 	 * need not be called. */
 	b = reply_pool_take(of->pool->replies, len, &image->share,
 			    REPLY_MAY_WAIT);

@@ -120,7 +120,7 @@ static int open_fetcher(struct node *n, struct error *err)
 }
 
 /* The kind of data path whose mounts an earlier bootseerd may have left in RUN. */
-static const struct datapath_ops *kind_before(const char *path)
+static const struct datapath_ops *read_former_datapath_kind(const char *path)
 {
 	AUTO_BUF name = BUF_INIT;
 
@@ -142,7 +142,7 @@ static const struct datapath_ops *choose_kind(const struct node_config *cfg,
 
 	if (kind)
 		return kind->probe(dp, err) < 0 ? NULL : kind;
-	kind = kind_before(path);
+	kind = read_former_datapath_kind(path);
 	if (kind)
 		return kind;
 	for (k = datapath_kinds; *k; k++) {
@@ -294,7 +294,7 @@ static int open_mirror(struct node *n, struct error *err)
 }
 
 /* The parts of the node with which prefetches and mounts open images. */
-static struct mounted_of mounted_parts(const struct node *n)
+static struct mounted_of parts_for_mounting(const struct node *n)
 {
 	return (struct mounted_of){ .cache = n->cache,
 				    .fetcher = n->fetcher,
@@ -307,12 +307,12 @@ static struct mounted_of mounted_parts(const struct node *n)
 					    n->cfg->prepare_timeout };
 }
 
-static int open_prefetches(struct node *n, struct error *err)
+static int open_prefetch_part(struct node *n, struct error *err)
 {
 	const struct prefetches_of of = { .cfg = n->cfg,
 					  .min_free = n->min_free,
 					  .images = n->images,
-					  .opens = mounted_parts(n),
+					  .opens = parts_for_mounting(n),
 					  .n_unready = &n->n_unready_starts };
 	int rc = node_prefetch_open(&of, &n->prefetches, err);
 
@@ -354,7 +354,7 @@ static int open_mounts(struct node *n, struct error *err)
 				      .datapath = n->datapath,
 				      .prefetches = n->prefetches,
 				      .starts = n->starts,
-				      .opens = mounted_parts(n) };
+				      .opens = parts_for_mounting(n) };
 	int rc = mounts_open(&of, &n->mounts, err);
 
 	return rc < 0 ? rc
@@ -414,7 +414,7 @@ static int node_open(struct node *n, struct error *err)
 	if (rc == 0)
 		rc = open_offers(n, err);
 	if (rc == 0)
-		rc = open_prefetches(n, err);
+		rc = open_prefetch_part(n, err);
 	if (rc == 0)
 		rc = open_traces(n, err);
 	if (rc == 0)
@@ -615,7 +615,7 @@ static int start_serving(struct node_daemon *d, struct error *err)
 	return 0;
 }
 
-static void give_up(int signo)
+static void exit_on_signal(int signo)
 {
 	(void)signo;
 	_exit(0);
@@ -623,7 +623,7 @@ static void give_up(int signo)
 
 static void daemon_stop(struct node_daemon *d)
 {
-	(void)signal(SIGALRM, give_up);
+	(void)signal(SIGALRM, exit_on_signal);
 	(void)alarm(END_TIMEOUT_S);
 	atomic_store(&d->node.is_ending, true);
 	if (d->metrics)
@@ -731,7 +731,7 @@ static int run_node(const struct node_config *cfg, struct error *err)
 
 /* Be the holder: run bootseerd without --hold as a child, and keep the descriptors that it
  * hands over. */
-static int run_held(int argc, char **argv, struct error *err)
+static int run_as_holder(int argc, char **argv, struct error *err)
 {
 	char **args = calloc((size_t)argc + 1, sizeof(*args));
 	char self[16];
@@ -763,7 +763,7 @@ static int start(struct node_config *cfg, int argc, char **argv,
 		node_metrics_list(stdout);
 		return 0;
 	}
-	return cfg->hold ? run_held(argc, argv, err) : run_node(cfg, err);
+	return cfg->hold ? run_as_holder(argc, argv, err) : run_node(cfg, err);
 }
 
 /* bootseerd needs root: it mounts, unpacks and opens /dev/fuse. */

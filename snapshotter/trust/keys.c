@@ -212,8 +212,9 @@ static void forget_next(struct list_reader *r)
 
 /* A key that is in the list already: the same entry again, as when a file was appended twice,
  * changes nothing; a different one is an error, since it is not clear which counts. */
-static int take_again(struct list_reader *r, const struct trust_key *before,
-		      struct error *err)
+static int check_repeated_entry(struct list_reader *r,
+				const struct trust_key *before,
+				struct error *err)
 {
 	const struct trust_key *k = &r->next;
 	bool same = k->uses == before->uses &&
@@ -245,7 +246,7 @@ static int take_key(struct list_reader *r, const char *pem, size_t len,
 	id = verify_key_id(r->next.key);
 	for (size_t i = 0; i < keys->n; i++)
 		if (digest_equal(verify_key_id(keys->v[i].key), id))
-			return take_again(r, &keys->v[i], err);
+			return check_repeated_entry(r, &keys->v[i], err);
 	keys->v[keys->n++] = r->next;
 	forget_next(r);
 	return 0;
@@ -268,7 +269,7 @@ static int take_block(struct list_reader *r, const char *begin,
 	return rc;
 }
 
-static int take_next(struct list_reader *r, struct error *err)
+static int take_next_line(struct list_reader *r, struct error *err)
 {
 	const char *line = r->at;
 	const char *nl = memchr(line, '\n', (size_t)(r->end - line));
@@ -297,7 +298,7 @@ static int read_list(struct trust_keys *keys, const char *text, size_t len,
 				 len);
 	forget_next(&r);
 	while (rc == 0 && r.at < r.end)
-		rc = take_next(&r, err);
+		rc = take_next_line(&r, err);
 	if (rc == 0 && r.has_line)
 		rc = error_set(err, EINVAL, "these words have no key behind");
 	return rc < 0 ? error_wrap(err, rc, "line %u", r.line) : 0;

@@ -46,8 +46,8 @@ static int decode_signature(const char *text, struct buf *ret,
 }
 
 /* Read the signature from one of our signature manifests. */
-static int take_ours(const struct oci_manifest *m, struct buf *ret,
-		     struct error *err)
+static int read_own_signature(const struct oci_manifest *m, struct buf *ret,
+			      struct error *err)
 {
 	AUTO_FREE char *text = NULL;
 	struct oci_image image;
@@ -72,7 +72,7 @@ static int fetch_one(struct oci_store *store, const struct digest *manifest,
 	digest_format(manifest, text);
 	rc = oci_get_manifest(store, text, &m, err);
 	if (rc == 0)
-		rc = take_ours(&m, ret, err);
+		rc = read_own_signature(&m, ret, err);
 	oci_manifest_fini(&m);
 	return rc < 0 ? error_wrap(err, rc, "signature %s", text) : 0;
 }
@@ -94,7 +94,7 @@ static int list_ours(struct oci_store *store, const struct digest *artifact,
 typedef int signature_fn(void *arg, struct buf *sig,
 			 const struct digest *manifest, struct error *err);
 
-static size_t first_of_last(const struct oci_referrers *list)
+static size_t first_referrer_to_read(const struct oci_referrers *list)
 {
 	return list->n > TRUST_SIGNATURES_MAX ? list->n - TRUST_SIGNATURES_MAX
 					      : 0;
@@ -103,10 +103,11 @@ static size_t first_of_last(const struct oci_referrers *list)
 /* Call `each` for the signatures that the list of referrers contains, without further requests.
  * They may be incomplete or differ from their manifests, so if none is good, the manifests are
  * read. */
-static int each_noted(const struct oci_referrers *list, signature_fn *each,
-		      void *arg, struct error *err)
+static int call_for_each_noted_signature(const struct oci_referrers *list,
+					 signature_fn *each, void *arg,
+					 struct error *err)
 {
-	size_t end = first_of_last(list);
+	size_t end = first_referrer_to_read(list);
 	int rc = 0;
 
 	for (size_t i = list->n; rc == 0 && list->notes && i > end; i--) {
@@ -123,7 +124,7 @@ static int each_listed(struct oci_store *store,
 		       const struct oci_referrers *list, signature_fn *each,
 		       void *arg, struct error *err)
 {
-	size_t end = first_of_last(list);
+	size_t end = first_referrer_to_read(list);
 	int rc = 0;
 
 	for (size_t i = list->n; rc == 0 && i > end; i--) {
@@ -139,16 +140,17 @@ static int each_listed(struct oci_store *store,
 }
 
 /* Call `each` for our signatures; `more`: some were not read. */
-static int each_ours(struct oci_store *store, const struct digest *artifact,
-		     signature_fn *each, void *arg, bool *more,
-		     struct error *err)
+static int call_for_each_own_signature(struct oci_store *store,
+				       const struct digest *artifact,
+				       signature_fn *each, void *arg,
+				       bool *more, struct error *err)
 {
 	AUTO_FINI(oci_referrers) list = { .n = 0 };
 	int rc = list_ours(store, artifact, &list, err);
 
 	if (rc == 0)
 		rc = each_listed(store, &list, each, arg, err);
-	*more = first_of_last(&list) > 0;
+	*more = first_referrer_to_read(&list) > 0;
 	return rc;
 }
 
@@ -160,7 +162,7 @@ static int find_ours(struct oci_store *store, const struct digest *artifact,
 	int rc = list_ours(store, artifact, &list, err);
 
 	if (rc == 0)
-		rc = each_noted(&list, each, arg, err);
+		rc = call_for_each_noted_signature(&list, each, arg, err);
 	if (rc == 0)
 		rc = each_listed(store, &list, each, arg, err);
 	return rc;
@@ -198,9 +200,10 @@ static int fetch_cosign(struct oci_store *store, const struct oci_descriptor *l,
 					  sig.len, ret, err);
 }
 
-static int each_cosign(struct oci_store *store, const struct digest *artifact,
-		       signature_fn *each, void *arg, bool *more,
-		       struct error *err)
+static int call_for_each_cosign_signature(struct oci_store *store,
+					  const struct digest *artifact,
+					  signature_fn *each, void *arg,
+					  bool *more, struct error *err)
 {
 	struct oci_manifest m = { .body = BUF_INIT };
 	struct oci_image image = { .n_layers = 0 };
@@ -251,12 +254,14 @@ int trust_fetch(struct oci_store *store, const struct digest *artifact,
 {
 	struct trust_signatures s = { .n = 0 };
 	bool more_ours = false, more_cosign = false;
-	int rc = each_ours(store, artifact, collect_signatures, &s, &more_ours,
-			   err);
+	int rc =
+		call_for_each_own_signature(store, artifact, collect_signatures,
+					    &s, &more_ours, err);
 
 	if (rc == 0)
-		rc = each_cosign(store, artifact, collect_signatures, &s,
-				 &more_cosign, err);
+		rc = call_for_each_cosign_signature(store, artifact,
+						    collect_signatures, &s,
+						    &more_cosign, err);
 	s.more |= more_ours || more_cosign;
 	if (rc < 0)
 		trust_signatures_fini(&s);
@@ -314,8 +319,8 @@ struct trust_search {
 };
 
 /* Check a signature; 1: it is good. */
-static int try_one(void *arg, struct buf *sig, const struct digest *manifest,
-		   struct error *err)
+static int check_one_signature(void *arg, struct buf *sig,
+			       const struct digest *manifest, struct error *err)
 {
 	struct trust_search *s = arg;
 	struct error why = ERROR_INIT;
@@ -340,8 +345,9 @@ static int try_one(void *arg, struct buf *sig, const struct digest *manifest,
 	return 0;
 }
 
-static int note_cosign(void *arg, struct buf *sig,
-		       const struct digest *manifest, struct error *err)
+static int note_cosign_is_there(void *arg, struct buf *sig,
+				const struct digest *manifest,
+				struct error *err)
 {
 	bool *is_signed = arg;
 
@@ -357,8 +363,9 @@ static int refuse_unsigned(struct oci_store *store, const struct trust_query *q,
 	bool is_signed = false, more;
 
 	if (q->claim != TRUST_CLAIM_SIGNED &&
-	    each_cosign(store, q->artifact, note_cosign, &is_signed, &more,
-			NULL) == 0 &&
+	    call_for_each_cosign_signature(store, q->artifact,
+					   note_cosign_is_there, &is_signed,
+					   &more, NULL) == 0 &&
 	    is_signed)
 		return error_set(err, EPERM,
 				 "cosign signed it, but nobody has compared it "
@@ -382,11 +389,13 @@ int trust_find(struct oci_store *store, const struct trust_keys *keys,
 				  .ret_sig = ret_sig };
 	char text[TRUST_SHORT_MAX];
 	bool more;
-	int rc = find_ours(store, q->artifact, try_one, &s, err);
+	int rc = find_ours(store, q->artifact, check_one_signature, &s, err);
 
 	/* A cosign signature can only claim "signed". */
 	if (rc == 0 && q->claim == TRUST_CLAIM_SIGNED)
-		rc = each_cosign(store, q->artifact, try_one, &s, &more, err);
+		rc = call_for_each_cosign_signature(store, q->artifact,
+						    check_one_signature, &s,
+						    &more, err);
 	if (rc > 0)
 		return 0;
 	trust_short(q->artifact, text);

@@ -113,7 +113,8 @@ static void enter_folder(struct walk *w, int fd)
 			(struct level){ .dir = d, .len = strlen(w->path) };
 }
 
-static void look_at_entry(struct walk *w, struct level *l, const char *name)
+static void count_folder_entry(struct walk *w, struct level *l,
+			       const char *name)
 {
 	size_t room = sizeof(w->path) - l->len;
 	int dir = dirfd(l->dir);
@@ -151,7 +152,7 @@ void disk_look(const char *root, struct disk_usage *ret)
 
 		e = readdir(l->dir);
 		if (e) {
-			look_at_entry(&w, l, e->d_name);
+			count_folder_entry(&w, l, e->d_name);
 		} else {
 			(void)closedir(l->dir);
 			w.depth--;
@@ -279,8 +280,9 @@ static struct shortage compute_shortage(struct disk *d, uint64_t bytes)
 	return s;
 }
 
-static int no_room(const struct node_config *cfg, const struct shortage *s,
-		   uint64_t bytes, struct error *err)
+static int set_no_room_error(const struct node_config *cfg,
+			     const struct shortage *s, uint64_t bytes,
+			     struct error *err)
 {
 	if (s->of_disk)
 		return error_set(err, ENOSPC,
@@ -322,7 +324,7 @@ int disk_reserve(struct disk *d, uint64_t bytes, struct error *err)
 		s = compute_shortage(d, bytes);
 	}
 	if (s.of_quota || s.of_disk)
-		rc = no_room(d->of.cfg, &s, bytes, err);
+		rc = set_no_room_error(d->of.cfg, &s, bytes, err);
 	else
 		rc = evict_blocks(d, s.evict, err);
 	if (rc == 0) {

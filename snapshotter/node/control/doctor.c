@@ -399,7 +399,7 @@ struct others {
 	char last[P2P_FAULTS][ERROR_MSG_MAX];
 };
 
-static void look_peer(void *arg, const struct p2p_peer_info *i)
+static void count_peer_fault(void *arg, const struct p2p_peer_info *i)
 {
 	struct others *o = arg;
 
@@ -447,8 +447,8 @@ static void check_links(struct node *n, json_t *list)
 	struct others o = { .linked = 0 };
 	struct error err = ERROR_INIT;
 
-	if (p2p_each_peer(image_swarms_p2p(n->peers), look_peer, &o, &err) <
-	    0) {
+	if (p2p_each_peer(image_swarms_p2p(n->peers), count_peer_fault, &o,
+			  &err) < 0) {
 		doctor_add(list, "peers' links", false, DOCTOR_ADVICE,
 			   "try again", "%s", err.msg);
 		return;

@@ -118,7 +118,7 @@ static char *format_snapshot_label(const char *url, const struct digest *key)
 		       : label;
 }
 
-static void name_it(struct image *i, const char *label)
+static void name_environment_image(struct image *i, const char *label)
 {
 	struct error why = ERROR_INIT;
 
@@ -171,7 +171,7 @@ static int fetch_environment(const struct environments *envs,
 			rc = fetch_image(&request, ret, err);
 		}
 		if (rc == 0)
-			name_it(*ret, label);
+			name_environment_image(*ret, label);
 		artifact_fini(&a);
 		store_lease_end(lease);
 		origin_put(origin);
@@ -253,8 +253,8 @@ static bool was_made_in_this_boot(const char *work)
  * an overlay's folders, and with index=on it refuses a second user: EBUSY.  If the kernel does
  * make this probe's overlay, it is mounted nowhere and removed at once.
  */
-static bool has_overlay(const char *none, const char *folder,
-			unsigned int number)
+static bool is_overlay_in_use(const char *none, const char *folder,
+			      unsigned int number)
 {
 	AUTO_BUF upper = BUF_INIT;
 	AUTO_BUF inner = BUF_INIT;
@@ -287,7 +287,8 @@ static bool is_joined(const struct environments *envs, const char *name)
 	if (!none || !upper)
 		return true;
 	for (unsigned int i = 0; i < OVERLAYS_MAX; i++)
-		if (has_overlay(none, upper, i) || has_overlay(none, work, i))
+		if (is_overlay_in_use(none, upper, i) ||
+		    is_overlay_in_use(none, work, i))
 			return true;
 	return false;
 }
@@ -396,9 +397,11 @@ static void remove_failed_mount(const struct environments *envs,
 	disk_refresh(envs->disk);
 }
 
-static int mount_for(const struct environments *envs, struct image *i,
-		     const struct environment_query *q,
-		     struct environment_mount *ret, struct error *err)
+static int mount_environment_image(const struct environments *envs,
+				   struct image *i,
+				   const struct environment_query *q,
+				   struct environment_mount *ret,
+				   struct error *err)
 {
 	AUTO_FREE char *work = environment_work(envs, q->name);
 	AUTO_FREE char *user = environment_user(q->name);
@@ -444,7 +447,7 @@ int environment_mount(const struct environments *envs,
 		.path = strdup(i->mountpoint),
 		.work = environment_upper_path(envs, q->name)
 	};
-	rc = mount_for(envs, i, q, ret, err);
+	rc = mount_environment_image(envs, i, q, ret, err);
 	if (rc == 0)
 		image_touch(i);
 	else
@@ -486,13 +489,15 @@ int environment_umount(const struct environments *envs, const char *name,
 
 /* --------------------------------------------------------- --- clean-up of mounts --- */
 
-/* Called with the name of each mount; each_work() returns the -errno of reading the folder. */
+/* Called with the name of each mount; call_for_each_work() returns the -errno of reading the
+ * folder. */
 typedef void environment_name_fn(const struct environments *envs,
 				 const char *name, const char *work,
 				 int64_t now);
 
-static int each_work(const struct environments *envs, environment_name_fn *fn,
-		     int64_t now, struct error *err)
+static int call_for_each_work(const struct environments *envs,
+			      environment_name_fn *fn, int64_t now,
+			      struct error *err)
 {
 	AUTO_FREE char *all = environment_work(envs, "");
 	struct dirent *e;
@@ -565,7 +570,7 @@ int environments_open(const struct environments *envs, struct error *err)
 	if (rc == 0)
 		rc = environment_uppers_open(envs, err);
 	if (rc == 0)
-		rc = each_work(envs, end_old_boot, 0, err);
+		rc = call_for_each_work(envs, end_old_boot, 0, err);
 	if (rc == 0)
 		rc = images_list(envs->images, &list, &len, err);
 	if (rc < 0)
@@ -603,6 +608,6 @@ void environments_collect(const struct environments *envs, int64_t now)
 {
 	struct error err = ERROR_INIT;
 
-	if (each_work(envs, end_orphan, now, &err) < 0)
+	if (call_for_each_work(envs, end_orphan, now, &err) < 0)
 		log_warning("environment", "reason=\"%s\"", err.msg);
 }

@@ -34,9 +34,11 @@ static int make_blocks(const char *path, struct error *err)
 
 /* Make the folder first, as for a mount: a user without a folder is removed at the next start
  * of bootseerd. */
-static int open_for(const struct environments *envs, struct image *i,
-		    const struct environment_query *q,
-		    struct environment_files *ret, struct error *err)
+static int open_environment_files(const struct environments *envs,
+				  struct image *i,
+				  const struct environment_query *q,
+				  struct environment_files *ret,
+				  struct error *err)
 {
 	AUTO_FREE char *work = environment_work(envs, q->name);
 	AUTO_FREE char *user = environment_user(q->name);
@@ -72,7 +74,7 @@ int environment_open(const struct environments *envs,
 
 	if (rc < 0)
 		return rc;
-	rc = open_for(envs, i, q, ret, err);
+	rc = open_environment_files(envs, i, q, ret, err);
 	if (rc == 0)
 		image_touch(i);
 	else

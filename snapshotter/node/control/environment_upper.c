@@ -233,8 +233,8 @@ int environments_probe(const struct environments *envs, struct error *err)
 	return rc;
 }
 
-static void look_at_room(const struct environments *envs, const char *name,
-			 environment_room_fn *fn, void *arg)
+static void report_upper_room(const struct environments *envs, const char *name,
+			      environment_room_fn *fn, void *arg)
 {
 	AUTO_FREE char *path = environment_upper_path(envs, name);
 	struct environment_room r = { .name = name };
@@ -257,7 +257,7 @@ void environments_each_room(const struct environments *envs,
 
 	while (dir && (e = readdir(dir)))
 		if (environment_is_name(e->d_name))
-			look_at_room(envs, e->d_name, fn, arg);
+			report_upper_room(envs, e->d_name, fn, arg);
 	if (dir)
 		closedir(dir);
 }

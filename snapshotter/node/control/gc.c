@@ -61,7 +61,8 @@ static int remove_unused(const struct gc *g, uint64_t *ret_n, struct error *err)
 
 /* Remove the oldest unused image that was last used before `before`; `*after` advances past
  * images that cannot go. */
-static bool collect_before(const struct gc *g, int64_t before, int64_t *after)
+static bool remove_one_used_before(const struct gc *g, int64_t before,
+				   int64_t *after)
 {
 	bool removed = false;
 	struct image *i;
@@ -84,14 +85,14 @@ static bool collect_before(const struct gc *g, int64_t before, int64_t *after)
 
 bool gc_one(const struct gc *g, int64_t *after)
 {
-	return collect_before(g, time(NULL) - GRACE_S, after);
+	return remove_one_used_before(g, time(NULL) - GRACE_S, after);
 }
 
 void gc_old(const struct gc *g, int64_t now)
 {
 	int64_t after = 0;
 
-	while (collect_before(g, now - NODE_IMAGE_MAX_AGE_S, &after))
+	while (remove_one_used_before(g, now - NODE_IMAGE_MAX_AGE_S, &after))
 		;
 }
 

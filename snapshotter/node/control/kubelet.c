@@ -82,8 +82,9 @@ static unsigned int read_percent(const char *value, uint64_t disk_bytes)
 	return n > 100 ? 0 : (unsigned int)n + (n > (unsigned int)n);
 }
 
-static unsigned int most_of(const char *config, const char *key,
-			    uint64_t disk_bytes, unsigned int otherwise)
+static unsigned int read_threshold_percent(const char *config, const char *key,
+					   uint64_t disk_bytes,
+					   unsigned int otherwise)
 {
 	const char *from = config, *value;
 	unsigned int most = 0;
@@ -99,7 +100,7 @@ static unsigned int most_of(const char *config, const char *key,
 }
 
 /* imageGCHighThresholdPercent is a percentage without a sign. */
-static unsigned int used_at_most(const char *config)
+static unsigned int read_image_gc_percent(const char *config)
 {
 	const char *from = config;
 	const char *value = config ? find_value(config, &from,
@@ -116,12 +117,12 @@ unsigned int kubelet_percent(const char *config,
 	unsigned int pods = 0, images = 0, unused;
 
 	if (disk->has_pods)
-		pods = most_of(config, "nodefs.available", disk->bytes,
-			       NODEFS_PERCENT);
+		pods = read_threshold_percent(config, "nodefs.available",
+					      disk->bytes, NODEFS_PERCENT);
 	if (disk->has_images) {
-		images = most_of(config, "imagefs.available", disk->bytes,
-				 IMAGEFS_PERCENT);
-		unused = 100 - used_at_most(config);
+		images = read_threshold_percent(config, "imagefs.available",
+						disk->bytes, IMAGEFS_PERCENT);
+		unused = 100 - read_image_gc_percent(config);
 		images = unused > images ? unused : images;
 	}
 	return pods > images ? pods : images;

@@ -66,12 +66,13 @@ static int find_layer(struct oci_store *store, const struct oci_manifest *m,
 
 /* `diff_id`: the digest that the uncompressed bytes must have; NULL: any, for containerd, which
  * ignores the entry of the root folder.  `reading` may be NULL. */
-static int unpack_source(struct source *source, const struct oci_descriptor *d,
-			 const struct digest *diff_id,
-			 const struct layer_place *place, bool sync,
-			 struct memory_claim *windows,
-			 struct layer_reading *reading,
-			 struct layer_content *ret, struct error *err)
+static int unpack_layer_source(struct source *source,
+			       const struct oci_descriptor *d,
+			       const struct digest *diff_id,
+			       const struct layer_place *place, bool sync,
+			       struct memory_claim *windows,
+			       struct layer_reading *reading,
+			       struct layer_content *ret, struct error *err)
 {
 	const struct unpack_options options = { .lower = place->lower,
 						.n_lower = place->n_lower,
@@ -122,8 +123,8 @@ static int apply_layer(struct oci_store *store, const struct oci_descriptor *d,
 	int rc = oci_open_blob(store, &d->digest, d->size, &source, err);
 
 	if (rc == 0)
-		rc = unpack_source(source, d, diff_id, place, true, windows,
-				   NULL, &content, err);
+		rc = unpack_layer_source(source, d, diff_id, place, true,
+					 windows, NULL, &content, err);
 	if (rc == 0)
 		*ret_bytes = content.bytes;
 	return rc;
@@ -207,8 +208,8 @@ int layer_unpack(struct node *n, const struct oci_descriptor *d,
 	if (rc < 0)
 		return rc;
 	reading = offers_reading_begin(n->offers, d);
-	rc = unpack_source(source, d, NULL, place, sync, &windows, reading, ret,
-			   err);
+	rc = unpack_layer_source(source, d, NULL, place, sync, &windows,
+				 reading, ret, err);
 	offers_reading_end(n->offers, reading, rc < 0 ? NULL : &ret->diff_id,
 			   rc < 0 ? 0 : ret->bytes);
 	/* Unlock explicitly: a child process that is being forked may still hold the descriptor. */

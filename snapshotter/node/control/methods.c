@@ -219,8 +219,9 @@ static json_t *do_users(struct node *n, json_t *params, struct error *err)
 	return checked_json(node_users(n, prefix), err);
 }
 
-static int prefetch_what(struct node *n, struct image *i, const char *what,
-			 struct remote_call *call, struct error *err)
+static int begin_or_stop_prefetch(struct node *n, struct image *i,
+				  const char *what, struct remote_call *call,
+				  struct error *err)
 {
 	bool all = strcmp(what, "all") == 0;
 
@@ -263,7 +264,7 @@ static json_t *do_prefetch(struct node *n, json_t *params,
 	if (!i)
 		return NULL;
 	if (what)
-		rc = prefetch_what(n, i, what, call, err);
+		rc = begin_or_stop_prefetch(n, i, what, call, err);
 	/* No deadline for the call: `wait_ms` limits the wait. */
 	remote_call_no_deadline(call);
 	if (rc == 0)

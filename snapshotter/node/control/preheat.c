@@ -244,7 +244,7 @@ static void look_at_order(struct preheat *p, struct node_preheat_order *o)
 	}
 }
 
-static void look_after(struct preheat *p, struct node_preheat_order *o)
+static void advance_order(struct preheat *p, struct node_preheat_order *o)
 {
 	struct error err = ERROR_INIT;
 	int rc;
@@ -364,7 +364,7 @@ static int64_t preheat_round(void *arg)
 			clock_now_ns() + ASK_NS - JITTER_NS / 2 + jitter_ns();
 	}
 	for (size_t i = 0; i < PREHEAT_ORDERS_MAX; i++) {
-		look_after(p, &p->orders[i]);
+		advance_order(p, &p->orders[i]);
 		busy |= p->orders[i].id != 0;
 	}
 	return busy ? clock_now_ns() + LOOK_NS : p->ask_at;

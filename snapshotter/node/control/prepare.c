@@ -50,8 +50,8 @@ static void use_admitted_image(struct node *n, struct image *i,
 		images_put(i);
 }
 
-static void take_here(struct node *n, const struct image_name *name,
-		      const struct digest *d, struct prepared *ret)
+static void use_image_on_node(struct node *n, const struct image_name *name,
+			      const struct digest *d, struct prepared *ret)
 {
 	use_admitted_image(n, image_name_find(name, n->images, d), ret);
 }
@@ -86,15 +86,15 @@ static int preparation_resolve(struct preparation *p, struct error *err)
 	if (rc < 0)
 		return rc;
 	p->ret->answered = true;
-	/* If the image's signature has expired, take_here() leaves it out: the registry may
+	/* If the image's signature has expired, use_image_on_node() leaves it out: the registry may
 	 * have a newer signature. */
-	take_here(p->n, p->name, &r->top, p->ret);
+	use_image_on_node(p->n, p->name, &r->top, p->ret);
 	if (!p->ret->image)
 		rc = resolve_platform(r, p->store, err);
 	p->ret->manifest = r->manifest.digest;
 	if (rc == 0 && !p->ret->image &&
 	    !digest_equal(&p->ret->manifest, &r->top))
-		take_here(p->n, p->name, &p->ret->manifest, p->ret);
+		use_image_on_node(p->n, p->name, &p->ret->manifest, p->ret);
 	return rc;
 }
 
@@ -192,7 +192,7 @@ static int fetch_new(struct preparation *p, const struct digest *id,
 	return rc;
 }
 
-static int have_image(struct preparation *p, struct error *err)
+static int find_or_fetch_image(struct preparation *p, struct error *err)
 {
 	const struct image_name *name = p->name;
 	struct node *n = p->n;
@@ -229,7 +229,7 @@ static int drop_wrong_offer(struct preparation *p, struct error *err)
 static int preparation_fetch(struct preparation *p, struct error *err)
 {
 	const struct digest *manifest = &p->resolved.manifest.digest;
-	int rc = have_image(p, err);
+	int rc = find_or_fetch_image(p, err);
 
 	if (rc == -EBADMSG && p->admitted.is_offer)
 		rc = drop_wrong_offer(p, err);
@@ -302,7 +302,7 @@ static int use_stale_image(struct node *n, const struct image_name *name,
 }
 
 /* Is `rc` a failure?  An image that was never converted or whose name is invalid is an answer. */
-static bool is_fault(int rc)
+static bool is_preparation_failure(int rc)
 {
 	return rc < 0 && rc != -ENOENT && rc != -EINVAL &&
 	       rc != -ADMISSION_REFUSED;
@@ -313,7 +313,7 @@ static void note_failure(struct node *n, const char *ref, int rc,
 			 enum admission_reason untrusted,
 			 const struct error *err)
 {
-	if (is_fault(rc))
+	if (is_preparation_failure(rc))
 		atomic_fetch_add(&n->events.prepares_failed, 1);
 	if (rc == -ADMISSION_REFUSED) {
 		atomic_fetch_add(&n->events.prepares_untrusted, 1);
@@ -341,7 +341,7 @@ int node_prepare(struct node *n, const struct image_query *q,
 		rc = -ADMISSION_REFUSED;
 	if (rc == 0 && name.pinned) {
 		p.manifest = name.digest;
-		take_here(n, &name, &name.digest, &p);
+		use_image_on_node(n, &name, &name.digest, &p);
 	}
 	if (rc == 0 && !p.image && !q->call) {
 		image_name_fini(&name);

@@ -26,7 +26,7 @@ static int ready_answer(void *arg, struct control_call *call, struct buf *reply)
 
 /* Group connections by container, so that a container that floods the socket takes the share of
  * one container only. */
-static uint64_t peer_group(const struct httpd_peer *peer)
+static uint64_t container_group_of_peer(const struct httpd_peer *peer)
 {
 	AUTO_BUF cgroups = BUF_INIT;
 
@@ -35,7 +35,7 @@ static uint64_t peer_group(const struct httpd_peer *peer)
 		       : places_group(cgroups.data);
 }
 
-static void take_down(struct ready_server *s)
+static void stop_ready_server(struct ready_server *s)
 {
 	if (s->server)
 		control_server_stop(s->server);
@@ -53,7 +53,7 @@ static void *ready_main(void *arg)
 	if (loop_run(s->loop, &err) < 0)
 		log_error("control", "no container is heard reason=\"%s\"",
 			  err.msg);
-	take_down(s);
+	stop_ready_server(s);
 	return NULL;
 }
 
@@ -64,7 +64,7 @@ static int serve_ready(struct ready_server *s, struct node *n,
 	struct control_server_config cfg = {
 		.name = "ready",
 		.option = "choose another --run",
-		.group = peer_group,
+		.group = container_group_of_peer,
 		.answer = ready_answer,
 		.arg = n,
 	};
@@ -96,7 +96,7 @@ int ready_server_start(struct node *n, struct ready_server **ret,
 	if (rc == 0)
 		rc = thread_start(&s->thread, ready_main, s, err);
 	if (rc < 0) {
-		take_down(s);
+		stop_ready_server(s);
 		free(s);
 		return rc;
 	}

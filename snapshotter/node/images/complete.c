@@ -66,7 +66,8 @@ static bool is_late(int64_t deadline_ns)
 
 /* Are all blocks in the cache?  This check is cheap, so an incomplete image costs next to
  * nothing. */
-static int check_held(const struct complete_job *job, struct error *err)
+static int check_blocks_are_cached(const struct complete_job *job,
+				   struct error *err)
 {
 	struct block b;
 	size_t i;
@@ -108,7 +109,7 @@ static uint64_t padded_size(const struct block *b)
 	       BLOCK_ALIGN;
 }
 
-static int locate_all(struct complete_layout *l, struct error *err)
+static int locate_all_blocks(struct complete_layout *l, struct error *err)
 {
 	const struct complete_job *job = l->job;
 	struct block_place *p;
@@ -280,8 +281,8 @@ static int map_tree(struct complete_layout *l, struct tree *t,
 	return rc;
 }
 
-static int build_alone(struct complete_layout *l, void **ret, size_t *ret_len,
-		       struct error *err)
+static int build_layout_metadata(struct complete_layout *l, void **ret,
+				 size_t *ret_len, struct error *err)
 {
 	struct erofs_device devices[EROFS_DEVICES_MAX] = { { .size = 0 } };
 	struct erofs_params params = {
@@ -327,7 +328,7 @@ static int build_layout(struct complete_layout *l, void **ret, size_t *ret_len,
 				      err);
 	if (rc < 0)
 		return error_wrap(err, rc, "layouts of others");
-	rc = build_alone(l, ret, ret_len, err);
+	rc = build_layout_metadata(l, ret, ret_len, err);
 	if (gate)
 		keyed_lock_leave(gate, &layouts);
 	return rc;
@@ -452,13 +453,13 @@ int complete_prepare(const struct complete_job *job, struct complete *ret,
 				 "its metadata has %zu bytes; %" PRIu64
 				 " are the most",
 				 (size_t)job->meta->len, LAYOUT_BYTES_MAX);
-	rc = check_held(job, err);
+	rc = check_blocks_are_cached(job, err);
 	if (rc == 0)
 		rc = cache_pin(job->cache, job->map, err);
 	if (rc < 0)
 		return rc;
 	l.places = calloc(job->map->n_blocks + 1, sizeof(*l.places));
-	rc = l.places ? locate_all(&l, err) : error_nomem(err);
+	rc = l.places ? locate_all_blocks(&l, err) : error_nomem(err);
 	if (rc == 0)
 		rc = layout_key(&l, err);
 	if (rc == 0 && l.n_files == 0)

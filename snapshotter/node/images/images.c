@@ -102,8 +102,8 @@ static struct image *image_new(struct images *t, const struct digest *id)
 
 /* ---------------------------------------------------------------- loading --- */
 
-static int read_into(const char *dir, const char *name, size_t max,
-		     struct buf *ret, struct error *err)
+static int read_image_file(const char *dir, const char *name, size_t max,
+			   struct buf *ret, struct error *err)
 {
 	AUTO_FREE char *path = fs_join(dir, name);
 
@@ -118,15 +118,15 @@ static int load_files(struct image *i, struct error *err)
 	AUTO_BUF config = BUF_INIT;
 	AUTO_BUF state = BUF_INIT;
 	struct digest d, id;
-	int rc = read_into(i->dir, "artifact.json", OCI_MANIFEST_MAX, &manifest,
-			   err);
+	int rc = read_image_file(i->dir, "artifact.json", OCI_MANIFEST_MAX,
+				 &manifest, err);
 
 	if (rc == 0)
-		rc = read_into(i->dir, "config.json", OCI_CONFIG_MAX, &config,
-			       err);
+		rc = read_image_file(i->dir, "config.json", OCI_CONFIG_MAX,
+				     &config, err);
 	if (rc == 0)
-		rc = read_into(i->dir, "state.json", STATE_BYTES_MAX, &state,
-			       err);
+		rc = read_image_file(i->dir, "state.json", STATE_BYTES_MAX,
+				     &state, err);
 	if (rc < 0)
 		return rc;
 	rc = image_state_parse(state.data, state.len, &i->state, err);
@@ -667,8 +667,8 @@ int images_stage(struct images *t, const struct digest *id, char **ret,
 	return 0;
 }
 
-static int write_into(const char *dir, const char *name, const struct buf *b,
-		      struct error *err)
+static int write_image_file(const char *dir, const char *name,
+			    const struct buf *b, struct error *err)
 {
 	AUTO_FREE char *path = fs_join(dir, name);
 
@@ -683,7 +683,7 @@ int image_set_evidence(struct image *i, const struct buf *evidence,
 	int rc;
 
 	pthread_mutex_lock(&i->saving);
-	rc = write_into(i->dir, EVIDENCE_FILE, evidence, err);
+	rc = write_image_file(i->dir, EVIDENCE_FILE, evidence, err);
 	pthread_mutex_unlock(&i->saving);
 	return error_wrap(err, rc, "evidence of image %.12s", i->hex);
 }

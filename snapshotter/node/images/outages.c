@@ -117,8 +117,8 @@ static void outages_on_end(struct oci_watch *w, const char *host, bool waited,
 			 host, (clock_now_ns() - since) / NS_PER_MS);
 }
 
-static void backs_off(struct oci_watch *w, const char *host, bool is_throttled,
-		      bool is_over)
+static void outages_on_back_off(struct oci_watch *w, const char *host,
+				bool is_throttled, bool is_over)
 {
 	struct outages *o = container_of(w, struct outages, watch);
 
@@ -186,7 +186,7 @@ struct outages *outages_new(void)
 		return NULL;
 	o->watch = (struct oci_watch){ .waits = outages_on_wait,
 				       .ended = outages_on_end,
-				       .backs_off = backs_off,
+				       .backs_off = outages_on_back_off,
 				       .login = outages_on_login,
 				       .misread = outages_on_misread };
 	back_offs_init(&o->back_offs);

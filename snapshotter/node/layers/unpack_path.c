@@ -171,7 +171,8 @@ static bool is_at_or_below(const char *path, const struct buf *folder)
 
 /* Look at the folder at `path` in the layers below; keeps the current view if it is of the same
  * folder or of one above. */
-static int view_show(struct unpack *u, const char *path, struct error *err)
+static int descend_view_to(struct unpack *u, const char *path,
+			   struct error *err)
 {
 	AUTO_FREE char *copy = strdup(path);
 	struct layer_view *v = &u->view;
@@ -199,7 +200,7 @@ int unpack_is_shown(struct unpack *u, const char *path, const char *name,
 	struct layer_view *v = &u->view;
 	bool is_opaque = false;
 	struct stat st;
-	int rc = view_show(u, path, err);
+	int rc = descend_view_to(u, path, err);
 
 	if (rc == 0)
 		rc = unpack_spend(u, v->n, err);
@@ -268,7 +269,7 @@ int unpack_copy_lower(struct unpack *u, const char *path, int fd,
 
 	if (u->n_lower == 0)
 		return 0;
-	rc = view_show(u, path, err);
+	rc = descend_view_to(u, path, err);
 	if (rc < 0 || u->view.n == 0)
 		return rc;
 	from = *path ? u->view.folders[0] : u->lower[0];
@@ -346,7 +347,7 @@ struct path_way {
 	unsigned int n_links;
 };
 
-static int no_folder(int why, struct error *err)
+static int set_folder_error(int why, struct error *err)
 {
 	return error_errno(err, why, "its folder");
 }
@@ -359,9 +360,9 @@ static int take_whiteout(int folder, const char *name, bool *ret,
 
 	*ret = false;
 	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : no_folder(errno, err);
+		return errno == ENOENT ? 0 : set_folder_error(errno, err);
 	if (!unpack_is_whiteout(&st))
-		return no_folder(ENOTDIR, err);
+		return set_folder_error(ENOTDIR, err);
 	if (unlinkat(folder, name, 0) < 0)
 		return error_errno(err, errno, "remove a whiteout");
 	*ret = true;
@@ -410,7 +411,7 @@ static int imply_folder(struct path_way *w, const char *name, int *ret,
 		fd = openat(folder, name,
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return no_folder(errno, err);
+		return set_folder_error(errno, err);
 	rc = set_folder_attributes(w, name, fd, is_new, err);
 	if (rc == 0)
 		rc = unpack_set_time(folder, &mtime, err);
@@ -464,7 +465,7 @@ static int go_to_root(struct path_way *w, struct error *err)
 	int fd = fcntl(w->u->root, F_DUPFD_CLOEXEC, 0);
 
 	if (fd < 0)
-		return no_folder(errno, err);
+		return set_folder_error(errno, err);
 	if (w->at->folder >= 0)
 		close(w->at->folder);
 	w->at->folder = fd;
@@ -482,7 +483,7 @@ static int enter_parent_folder(struct path_way *w, struct error *err)
 		return 0;
 	fd = openat(w->at->folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return no_folder(errno, err);
+		return set_folder_error(errno, err);
 	path->len = parent_path_len(path->data, path->len);
 	path->data[path->len] = '\0';
 	enter_child_folder(w, fd);
@@ -499,10 +500,10 @@ static int walk_next_part(struct path_way *w, const char *part,
 	int rc;
 
 	if (fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
-		return no_folder(errno, err);
+		return set_folder_error(errno, err);
 	if (fd < 0 && errno != ENOENT) {
 		if (fstatat(w->at->folder, part, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			return no_folder(errno, err);
+			return set_folder_error(errno, err);
 		if (S_ISLNK(st.st_mode)) {
 			rc = follow_symlink(w, part, err);
 			return rc == 0 && *w->rest == '/' ? go_to_root(w, err)
@@ -510,10 +511,10 @@ static int walk_next_part(struct path_way *w, const char *part,
 		}
 		/* A whiteout of this layer may be replaced by a new folder. */
 		if (!w->implied_by || !unpack_is_whiteout(&st))
-			return no_folder(ENOTDIR, err);
+			return set_folder_error(ENOTDIR, err);
 	}
 	if (fd < 0 && !w->implied_by)
-		return no_folder(ENOENT, err);
+		return set_folder_error(ENOENT, err);
 	rc = fd < 0 ? imply_folder(w, part, &fd, err) : 0;
 	if (rc < 0)
 		return rc;

@@ -145,7 +145,7 @@ static void *range_main(void *arg)
 }
 
 /* Hash the pieces in order while the other threads fetch, until they have ended. */
-static int hash_along(struct range_fetch *r, struct error *err)
+static int hash_pieces_while_fetched(struct range_fetch *r, struct error *err)
 {
 	bool is_last;
 	int rc = 0;
@@ -187,7 +187,7 @@ static int fetch_by_ranges(struct layer_transfer *l, struct error *err)
 	}
 	/* If some threads could not start, the others fetch everything. */
 	if (threads[0].is_started)
-		rc = hash_along(&r, err);
+		rc = hash_pieces_while_fetched(&r, err);
 	for (size_t k = 0; k < l->streams; k++)
 		thread_join(&threads[k]);
 	if (rc == 0 && r.rc < 0) {
@@ -206,7 +206,7 @@ static int fetch_by_ranges(struct layer_transfer *l, struct error *err)
 struct swarm_fetch {
 	struct layer_transfer *l;
 	volatile bool stop; /* true: the fetch has to end */
-	int64_t alive_ns;   /* when keep_alive() ran last */
+	int64_t alive_ns;   /* when fetch_next_piece_for_pull() ran last */
 	struct error err;
 	int rc;
 	pthread_mutex_t lock; /* all below */
@@ -222,7 +222,7 @@ static int mend_piece(struct layer_transfer *l, uint32_t piece, uint8_t *room,
  * before the whole layer is verified.  containerd's CRI ends a pull when nothing came for
  * minutes, as happens with a layer of many GB.
  */
-static void keep_alive(struct swarm_fetch *s)
+static void fetch_next_piece_for_pull(struct swarm_fetch *s)
 {
 	struct layer_transfer *l = s->l;
 	int64_t now = clock_now_ns();
@@ -244,7 +244,7 @@ static void keep_alive(struct swarm_fetch *s)
 }
 
 /* A piece came; called on the fetch's thread, which is idle then. */
-static void have_piece(void *arg, uint32_t block, uint32_t bytes)
+static void on_swarm_piece(void *arg, uint32_t block, uint32_t bytes)
 {
 	struct swarm_fetch *s = arg;
 
@@ -253,10 +253,10 @@ static void have_piece(void *arg, uint32_t block, uint32_t bytes)
 	s->l->moved(s->l->arg);
 	if (s->rc == 0)
 		s->rc = layer_file_hash(s->l->file, &s->err);
-	keep_alive(s);
+	fetch_next_piece_for_pull(s);
 }
 
-static int bring_all(struct swarm_fetch *s, struct error *err)
+static int fetch_all_pieces_of_swarm(struct swarm_fetch *s, struct error *err)
 {
 	struct layer_transfer *l = s->l;
 	uint32_t n = layer_pieces(l->size);
@@ -265,7 +265,7 @@ static int bring_all(struct swarm_fetch *s, struct error *err)
 					  .n = n,
 					  .priority = SOURCE_HOT,
 					  .streams = 1,
-					  .have = have_piece,
+					  .have = on_swarm_piece,
 					  .arg = s,
 					  .cancel = &s->stop };
 
@@ -280,7 +280,7 @@ static void *swarm_main(void *arg)
 {
 	struct swarm_fetch *s = arg;
 	struct error err = ERROR_INIT;
-	int rc = bring_all(s, &err);
+	int rc = fetch_all_pieces_of_swarm(s, &err);
 
 	(void)pthread_mutex_lock(&s->lock);
 	if (s->rc == 0 && rc < 0) {

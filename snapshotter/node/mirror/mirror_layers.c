@@ -119,7 +119,7 @@ void mirror_note(struct mirror *m, const char *host, const char *repo,
 
 /* ---------------------------------------------------------------- layers --- */
 
-static void on_moved(struct loop_call *c)
+static void on_layer_bytes(struct loop_call *c)
 {
 	struct mirror_layer *l =
 		container_of(c, struct mirror_layer, moved_call);
@@ -129,7 +129,7 @@ static void on_moved(struct loop_call *c)
 }
 
 /* Tell the loop that bytes came.  Any thread. */
-static void layer_moved(void *arg)
+static void tell_loop_of_layer_bytes(void *arg)
 {
 	struct mirror_layer *l = arg;
 
@@ -137,7 +137,7 @@ static void layer_moved(void *arg)
 		loop_post(l->i->m->loop, &l->moved_call);
 }
 
-static void layer_liar(void *arg, const char *node)
+static void on_wrong_layer_bytes(void *arg, const char *node)
 {
 	struct mirror_layer *l = arg;
 
@@ -158,7 +158,7 @@ static enum pace_level layer_level(struct pace *p)
 							     : PACE_GO;
 }
 
-static void layer_moves(struct pace *p)
+static void ignore_pace_progress(struct pace *p)
 {
 	(void)p;
 }
@@ -292,8 +292,8 @@ static bool layer_begin(struct mirror_layer *l)
 		.pace = &l->pace,
 		.streams = choose_streams(m, l->p->size),
 		.cancel = &l->cancel,
-		.moved = layer_moved,
-		.liar = layer_liar,
+		.moved = tell_loop_of_layer_bytes,
+		.liar = on_wrong_layer_bytes,
 		.arg = l,
 	};
 	l->work.run = layer_run;
@@ -424,8 +424,8 @@ static int make_layers(struct mirror_image *i)
 		l->i = i;
 		l->p = &i->p.layers[k];
 		l->pace = (struct pace){ .level = layer_level,
-					 .moves = layer_moves };
-		l->moved_call.fn = on_moved;
+					 .moves = ignore_pace_progress };
+		l->moved_call.fn = on_layer_bytes;
 		TAILQ_INIT(&l->streams);
 	}
 	return 0;
@@ -466,7 +466,8 @@ static void image_open(struct mirror_image *i)
 }
 
 /* Open the images whose manifests containerd asked for lately, newest first. */
-static void open_noted(struct mirror *m, const char *host, const char *repo)
+static void open_noted_images(struct mirror *m, const char *host,
+			      const char *repo)
 {
 	int64_t since = clock_now_ns() - NOTED_NS;
 	struct mirror_image *i;
@@ -491,7 +492,7 @@ void mirror_want(struct mirror *m, const char *host, const char *repo,
 		serve_layer(l, r);
 		return;
 	}
-	open_noted(m, host, repo);
+	open_noted_images(m, host, repo);
 	if (is_opening(m, host, repo) && park_request(m, host, repo, layer, r))
 		return;
 	atomic_fetch_add(&m->counts.passed, 1);

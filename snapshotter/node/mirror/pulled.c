@@ -43,8 +43,8 @@ bool liars_have(struct liars *l, const char *host, const char *node)
 /* ---------------------------------------------------------------- pieces --- */
 
 /* The layer in which block `index` of the map lies. */
-static struct pulled_layer *layer_of(const struct pulled *p, uint32_t index,
-				     uint32_t *ret_piece)
+static struct pulled_layer *
+find_layer_of_block(const struct pulled *p, uint32_t index, uint32_t *ret_piece)
 {
 	size_t k = p->n_layers - 1;
 
@@ -57,7 +57,7 @@ static struct pulled_layer *layer_of(const struct pulled *p, uint32_t index,
 static bool pulled_has(void *arg, uint32_t index)
 {
 	uint32_t piece;
-	struct pulled_layer *l = layer_of(arg, index, &piece);
+	struct pulled_layer *l = find_layer_of_block(arg, index, &piece);
 
 	return layer_file_has(l->file, piece);
 }
@@ -67,7 +67,7 @@ static int pulled_put(void *arg, uint32_t index, const void *data,
 {
 	struct pulled *p = arg;
 	uint32_t piece;
-	struct pulled_layer *l = layer_of(p, index, &piece);
+	struct pulled_layer *l = find_layer_of_block(p, index, &piece);
 
 	if (node && liars_have(p->liars, p->host, node))
 		return error_set(err, EBADMSG,
@@ -81,7 +81,7 @@ static int pulled_open_piece(void *arg, uint32_t index, int *ret_fd,
 			     uint64_t *ret_off)
 {
 	uint32_t piece;
-	struct pulled_layer *l = layer_of(arg, index, &piece);
+	struct pulled_layer *l = find_layer_of_block(arg, index, &piece);
 
 	*ret_off = (uint64_t)piece * LAYER_PIECE;
 	return layer_file_open(l->file, piece, ret_fd);

@@ -46,7 +46,7 @@
 
 /* ----------------------------------------------------------------- the process --- */
 
-static void answer_parent(const char *text)
+static void write_to_parent(const char *text)
 {
 	(void)!write(SAY_FD, text, strlen(text));
 }
@@ -74,13 +74,13 @@ static int make_index(struct error *err)
 	if (rc < 0)
 		return rc;
 	digest_format(&result.artifact, text);
-	answer_parent(text);
+	write_to_parent(text);
 	return 0;
 }
 
 /* Make this process killable for lack of memory before any container; bootseerd is shielded
  * from that. */
-static void give_up_shelter(void)
+static void allow_oom_kill(void)
 {
 	AUTO_CLOSE int fd =
 		open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -93,13 +93,13 @@ int offers_child_main(void)
 	struct error err = ERROR_INIT;
 	int rc;
 
-	give_up_shelter();
+	allow_oom_kill();
 	rc = confine_index(&err);
 
 	if (rc == 0)
 		rc = make_index(&err);
 	if (rc < 0)
-		answer_parent(err.msg);
+		write_to_parent(err.msg);
 	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -163,8 +163,8 @@ static int open_blob(const struct offers *o, const struct digest *d, int dir,
 	return add_file(b, fd, dir, strrchr(path, '/') + 1, err);
 }
 
-static int add_reading(struct offers *o, const struct digest *d, int dir,
-		       struct blob_files *b, struct error *err)
+static int add_layer_reading(struct offers *o, const struct digest *d, int dir,
+			     struct blob_files *b, struct error *err)
 {
 	char name[DIGEST_STR_MAX];
 	int fd = offers_reading_dup(o, d);
@@ -192,8 +192,8 @@ static int open_blobs(struct offers *o, const struct offer_image *i, int dir,
 	for (size_t k = 0; rc == 0 && k < image.n_layers; k++) {
 		rc = open_blob(o, &image.layers[k].digest, dir, b, err);
 		if (rc == 0)
-			rc = add_reading(o, &image.layers[k].digest, readings,
-					 b, err);
+			rc = add_layer_reading(o, &image.layers[k].digest,
+					       readings, b, err);
 	}
 	oci_image_fini(&image);
 	return rc;
@@ -414,7 +414,7 @@ static int claim_index(struct offers *o, const struct offer_image *i,
 
 /* Upper bound of the bytes of an index and its temporary files, which were some 2 % of the
  * layers. */
-static uint64_t bytes_at_most(const struct offer_image *i)
+static uint64_t estimate_index_bytes(const struct offer_image *i)
 {
 	uint64_t sum = ROOM_LEAST;
 	struct oci_image image;
@@ -452,7 +452,7 @@ int offers_build(struct offers *o, const struct offer_image *i,
 	if (rc < 0)
 		return rc;
 	/* Reserve the disk before the claim: a claim keeps other nodes from making the index. */
-	room = bytes_at_most(i);
+	room = estimate_index_bytes(i);
 	rc = o->of.room->reserve(o->of.room->disk, room, err);
 	if (rc < 0)
 		return rc;

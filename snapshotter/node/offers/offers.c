@@ -23,7 +23,7 @@ void offer_image_fini(struct offer_image *i)
 	*i = (struct offer_image){ .host = NULL };
 }
 
-static bool has_same(const struct offers *o, const struct offer_image *i)
+static bool is_image_queued(const struct offers *o, const struct offer_image *i)
 {
 	for (size_t k = 0; k < o->n; k++)
 		if (digest_equal(&o->v[k].digest, &i->digest) &&
@@ -41,7 +41,8 @@ static void add_image(struct offers *o, struct offer_image *i)
 
 	i->until_ns = clock_now_ns() + OFFERS_PULL_NS;
 	(void)pthread_mutex_lock(&o->lock);
-	if (i->host && i->repo && o->n < OFFERS_AT_ONCE && !has_same(o, i)) {
+	if (i->host && i->repo && o->n < OFFERS_AT_ONCE &&
+	    !is_image_queued(o, i)) {
 		o->v[o->n++] = *i;
 		is_taken = true;
 	}

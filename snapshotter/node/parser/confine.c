@@ -242,12 +242,12 @@ static int allow_calls(bool is_parser, struct error *err)
 /* ---------------------------------------------------------------- processes --- */
 
 /* The first failure is returned, but later steps are tried too. */
-static int first_of(int rc, int next)
+static int first_failure_of(int rc, int next)
 {
 	return rc < 0 ? rc : next;
 }
 
-static int no_new_privs(struct error *err)
+static int set_no_new_privs(struct error *err)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_errno(err, errno, "no new privileges");
@@ -260,9 +260,10 @@ int confine_node(struct error *err)
 	struct error other;
 	int rc = bound_capabilities(keep, err);
 
-	rc = first_of(rc, no_new_privs(rc < 0 ? &other : err));
-	rc = first_of(rc, keep_capabilities(keep, rc < 0 ? &other : err));
-	return first_of(rc, refuse_calls(true, rc < 0 ? &other : err));
+	rc = first_failure_of(rc, set_no_new_privs(rc < 0 ? &other : err));
+	rc = first_failure_of(rc,
+			      keep_capabilities(keep, rc < 0 ? &other : err));
+	return first_failure_of(rc, refuse_calls(true, rc < 0 ? &other : err));
 }
 
 int confine_holder(struct error *err)
@@ -272,9 +273,10 @@ int confine_holder(struct error *err)
 
 	/* An exec gives root its capabilities back, within the bounding set, unless "no new
 	 * privileges" is set. */
-	rc = first_of(rc, refuse_calls(false, rc < 0 ? &other : err));
+	rc = first_failure_of(rc, refuse_calls(false, rc < 0 ? &other : err));
 	if (geteuid() == 0)
-		rc = first_of(rc, keep_capabilities(0, rc < 0 ? &other : err));
+		rc = first_failure_of(rc, keep_capabilities(0, rc < 0 ? &other
+								      : err));
 	return rc;
 }
 
@@ -307,12 +309,12 @@ int confine_parser(struct error *err)
 			     setrlimit(RLIMIT_NOFILE, &files) < 0
 		     ? error_errno(err, errno, "limits")
 		     : 0;
-	rc = first_of(rc,
-		      become_nobody(CONFINE_PARSER_ID, rc < 0 ? &other : err));
-	rc = first_of(rc, keep_capabilities(0, rc < 0 ? &other : err));
-	rc = first_of(rc, no_new_privs(rc < 0 ? &other : err));
+	rc = first_failure_of(rc, become_nobody(CONFINE_PARSER_ID,
+						rc < 0 ? &other : err));
+	rc = first_failure_of(rc, keep_capabilities(0, rc < 0 ? &other : err));
+	rc = first_failure_of(rc, set_no_new_privs(rc < 0 ? &other : err));
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	return first_of(rc, allow_calls(true, rc < 0 ? &other : err));
+	return first_failure_of(rc, allow_calls(true, rc < 0 ? &other : err));
 }
 
 /* Refuse calls by a list, unlike for the parser: the process that makes an index has threads
@@ -386,7 +388,7 @@ int confine_index(struct error *err)
 	if (rc == 0)
 		rc = keep_capabilities(0, err);
 	if (rc == 0)
-		rc = no_new_privs(err);
+		rc = set_no_new_privs(err);
 	/* Make /proc/self/fd, by which the process opens the layers, readable for its new uid. */
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	return rc == 0 ? refuse_index_calls(err) : rc;

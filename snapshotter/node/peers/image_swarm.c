@@ -277,7 +277,7 @@ void image_swarms_close(struct image_swarms *s)
 
 /* ----------------------------------------------------------------- restart --- */
 
-static int by_users(const void *a, const void *b)
+static int compare_images_by_users(const void *a, const void *b)
 {
 	const struct image *const *x = a, *const *y = b;
 	size_t m = (*x)->state.users.n, n = (*y)->state.users.n;
@@ -319,7 +319,7 @@ void image_swarms_resume(struct image_swarms *s)
 	if (!s || images_list(s->of.images, &list, &len, NULL) < 0)
 		return;
 	images_lock(s->of.images);
-	qsort(list, len, sizeof(struct image *), by_users);
+	qsort(list, len, sizeof(struct image *), compare_images_by_users);
 	images_unlock(s->of.images);
 	for (k = 0; k < len && k < RESUME_MAX; k++) {
 		if (image_swarm_get(s, list[k], &p, &err) < 0)

@@ -16,8 +16,8 @@ static bool is_open(const struct node_config *cfg)
 }
 
 /* Log a message of the engine of peers for the operator. */
-static void log_note(void *arg, enum p2p_note what, const char *about,
-		     const char *why)
+static void log_swarm_event(void *arg, enum p2p_note what, const char *about,
+			    const char *why)
 {
 	static const struct {
 		enum log_level level;
@@ -122,7 +122,7 @@ static int config_fill(const struct node_config *cfg, char name[NAME_MAX_BYTES],
 		.relay_bytes = NODE_P2P_RELAY,
 		.memory = NODE_P2P_MEMORY,
 		.dir = *ret_dir,
-		.note = log_note,
+		.note = log_swarm_event,
 	};
 	return 0;
 }

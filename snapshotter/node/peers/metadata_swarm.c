@@ -72,8 +72,8 @@ struct metadata_swarm {
 
 /* ------------------------------------------------------------------ blobs --- */
 
-static void passed_blobs(const struct artifact *a,
-			 struct passed_blob ret[BLOBS])
+static void list_passed_blobs(const struct artifact *a,
+			      struct passed_blob ret[BLOBS])
 {
 	ret[0].blob = &a->meta;
 	ret[0].parts = parts_passed(&a->meta_parts, &a->meta, &ret[0].own);
@@ -81,7 +81,7 @@ static void passed_blobs(const struct artifact *a,
 	ret[1].parts = parts_passed(&a->map_parts, &a->map, &ret[1].own);
 }
 
-static uint64_t passed_bytes(const struct passed_blob blobs[BLOBS])
+static uint64_t sum_passed_bytes(const struct passed_blob blobs[BLOBS])
 {
 	uint64_t n = 0;
 
@@ -152,7 +152,7 @@ static int open_direct(struct metadata_swarm *m,
 	return rc;
 }
 
-static bool holds_some(const struct metadata_swarm *m)
+static bool is_some_block_cached(const struct metadata_swarm *m)
 {
 	for (size_t k = 0; k < m->map.n_blocks; k++) {
 		struct block b;
@@ -269,8 +269,8 @@ int metadata_swarm_open(struct image_swarms *s,
 	uint64_t size;
 	int rc;
 
-	passed_blobs(of->artifact, blobs);
-	size = passed_bytes(blobs);
+	list_passed_blobs(of->artifact, blobs);
+	size = sum_passed_bytes(blobs);
 	*ret = NULL;
 	if (!s || size == 0)
 		return 0;
@@ -279,7 +279,7 @@ int metadata_swarm_open(struct image_swarms *s,
 		return error_nomem(err);
 	m->id = of->artifact->digest;
 	rc = make_map(m, blobs, err);
-	if (rc == 0 && ((of->must_hold && !holds_some(m)) ||
+	if (rc == 0 && ((of->must_hold && !is_some_block_cached(m)) ||
 			!make_room(s, size, !of->must_hold))) {
 		metadata_swarm_close(m);
 		return 0;
@@ -407,8 +407,8 @@ struct keep {
 	size_t first; /* index of the first one in the map */
 };
 
-static int keep_part(struct block_sink *sink, size_t index, const void *data,
-		     struct error *err)
+static int put_part_in_cache(struct block_sink *sink, size_t index,
+			     const void *data, struct error *err)
 {
 	struct keep *k = container_of(sink, struct keep, sink);
 	size_t block = k->first + index;
@@ -465,7 +465,7 @@ static enum pace_level reading_level(struct pace *p)
 	return is_over || is_unwanted(r->m) ? PACE_STOP : PACE_GO;
 }
 
-static void reading_moves(struct pace *p)
+static void note_reading_progress(struct pace *p)
 {
 	container_of(p, struct metadata_reading, pace)->moved_ns =
 		clock_now_ns();
@@ -474,13 +474,15 @@ static void reading_moves(struct pace *p)
 /* Read some of the missing parts from the registry, as long as `block` is missing. */
 static int read_registry(struct blob *b, size_t block, struct error *err)
 {
-	struct metadata_reading reading = { .pace = { .level = reading_level,
-						      .moves = reading_moves,
-						      .is_urgent = true },
-					    .m = b->m,
-					    .block = block };
+	struct metadata_reading reading = {
+		.pace = { .level = reading_level,
+			  .moves = note_reading_progress,
+			  .is_urgent = true },
+		.m = b->m,
+		.block = block
+	};
 	struct block blocks[RUN_MAX];
-	struct keep keep = { .sink.put = keep_part,
+	struct keep keep = { .sink.put = put_part_in_cache,
 			     .m = b->m,
 			     .blocks = blocks };
 	size_t n = choose_parts(b, &keep.first);
@@ -582,13 +584,13 @@ static int blob_new(struct metadata_swarm *m, const struct passed_blob *p,
 
 /* --------------------------------------------------------------- fetch --- */
 
-static void have_part(void *arg, uint32_t block, uint32_t bytes)
+static void on_peer_part(void *arg, uint32_t block, uint32_t bytes)
 {
 	(void)bytes;
 	set_here(arg, block, true);
 }
 
-static void *bring_main(void *arg)
+static void *fetch_from_peers_main(void *arg)
 {
 	struct metadata_swarm *m = arg;
 	AUTO_FREE uint32_t *blocks = calloc(m->map.n_blocks, sizeof(*blocks));
@@ -596,7 +598,7 @@ static void *bring_main(void *arg)
 				    .n = m->map.n_blocks,
 				    .priority = SOURCE_HOT,
 				    .streams = 1,
-				    .have = have_part,
+				    .have = on_peer_part,
 				    .arg = m,
 				    .cancel = &m->cancel };
 	struct error err = ERROR_INIT;
@@ -628,7 +630,7 @@ static int fetch_brought(struct metadata_swarm *m, struct oci_store *store,
 	struct artifact_sources from;
 	int rc;
 
-	passed_blobs(a, blobs);
+	list_passed_blobs(a, blobs);
 	rc = blob_new(m, &blobs[0], 0, &meta, err);
 	if (rc == 0)
 		rc = blob_new(m, &blobs[1], blobs[0].parts.n, &map, err);
@@ -659,7 +661,7 @@ int metadata_swarm_fetch(struct metadata_swarm *m, struct oci_store *store,
 	m->begun = clock_now_ns();
 	m->here = here;
 	m->pace = pace;
-	rc = thread_start(&bringer, bring_main, m, err);
+	rc = thread_start(&bringer, fetch_from_peers_main, m, err);
 	if (rc < 0)
 		return rc;
 	rc = fetch_brought(m, store, a, meta_path, map_path, err);

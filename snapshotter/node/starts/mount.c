@@ -60,7 +60,7 @@ static int mount_lazy(struct mounts *all, struct image *i, struct mounted *m,
 	return rc;
 }
 
-static void use_files(struct mounted *m)
+static void use_complete_files(struct mounted *m)
 {
 	m->kept = true;
 	m->image.meta_path = m->complete.meta_path;
@@ -86,7 +86,7 @@ static int mount_complete(struct mounts *all, struct image *i,
 	rc = complete_prepare(&job, &m->complete, err);
 	if (rc < 0)
 		return rc;
-	use_files(m);
+	use_complete_files(m);
 	rc = image_set_complete(i, true, err);
 	if (rc == 0)
 		rc = datapath_mount_complete(all->of.cfg->run, &m->image, err);
@@ -133,7 +133,7 @@ static bool is_mounted(const char *path)
 }
 
 /* Undo what a failed attempt put into `m`. */
-static void back_to_lazy(struct mounted *m)
+static void undo_complete_mount(struct mounted *m)
 {
 	if (m->kept)
 		cache_mount_drop(m->of->cache, m->hex);
@@ -144,9 +144,11 @@ static void back_to_lazy(struct mounted *m)
 	m->image.n_files = 0;
 }
 
-static int mount_either(struct mounts *all, const struct mount_request *r,
-			struct mounted *m, const struct map_file *meta,
-			struct error *err)
+static int mount_complete_or_lazy(struct mounts *all,
+				  const struct mount_request *r,
+				  struct mounted *m,
+				  const struct map_file *meta,
+				  struct error *err)
 {
 	struct image *i = r->image;
 	struct error why = ERROR_INIT;
@@ -164,7 +166,7 @@ static int mount_either(struct mounts *all, const struct mount_request *r,
 	if (rc != -ENOENT && why.msg[0])
 		log_info("mount", "lazy image=\"%s\" reason=\"%s\"", m->label,
 			 why.msg);
-	back_to_lazy(m);
+	undo_complete_mount(m);
 	rc = mount_lazy(all, i, m, err);
 	if (rc != -EBUSY || !has_complete(all, i))
 		return rc;
@@ -186,7 +188,7 @@ static int mount_image_now(struct mounts *all, const struct mount_request *r,
 	if (rc == 0)
 		rc = mounted_make_dir(m, err);
 	if (rc == 0)
-		rc = mount_either(all, r, m, &meta, err);
+		rc = mount_complete_or_lazy(all, r, m, &meta, err);
 	map_file_close(&meta);
 	if (rc < 0) {
 		if (rc != -EINPROGRESS)
@@ -304,7 +306,7 @@ static int remount_image(struct mounts *all, const struct mount_request *r,
 
 /* ------------------------------------------------------------------ users --- */
 
-static int wrap_image(struct image *i, int rc, struct error *err)
+static int name_image_in_error(struct image *i, int rc, struct error *err)
 {
 	AUTO_FREE char *label = NULL;
 
@@ -364,12 +366,12 @@ int mounts_mount(struct mounts *all, const struct mount_request *r,
 	int rc = mounted_lock_image(&all->of.opens, i, r->call, err);
 
 	if (rc < 0)
-		return wrap_image(i, rc, err);
+		return name_image_in_error(i, rc, err);
 	rc = mount_for_user(all, r, err);
 	if (rc == 0)
 		*ret_is_complete = mounted_is_complete(i->mounted);
 	keyed_lock_leave(all->of.opens.gate, &i->id);
-	return wrap_image(i, rc, err);
+	return name_image_in_error(i, rc, err);
 }
 
 int mounts_umount(struct mounts *all, const struct mount_request *r,
@@ -382,7 +384,7 @@ int mounts_umount(struct mounts *all, const struct mount_request *r,
 	*ret_was = false;
 	rc = mounted_lock_image_long(&all->of.opens, i, r->call, err);
 	if (rc < 0)
-		return wrap_image(i, rc, err);
+		return name_image_in_error(i, rc, err);
 	images_lock(i->all);
 	last = i->state.users.n == 0 ||
 	       (i->state.users.n == 1 && names_has(&i->state.users, r->user));
@@ -394,7 +396,7 @@ int mounts_umount(struct mounts *all, const struct mount_request *r,
 	keyed_lock_leave(all->of.opens.gate, &i->id);
 	if (rc == 0 && last)
 		node_prefetch_leave(i);
-	return wrap_image(i, rc, err);
+	return name_image_in_error(i, rc, err);
 }
 
 /* ------------------------------------------------------- mounts of recordings --- */
@@ -430,7 +432,7 @@ static void restore_one(struct mounts *all, struct image *i,
 	if (rc == -EINPROGRESS && call->is_local)
 		return;
 	i->is_not_restored = rc < 0;
-	if (wrap_image(i, rc, &err) < 0)
+	if (name_image_in_error(i, rc, &err) < 0)
 		log_error("mount",
 			  "not restored reason=\"%s\" effect=\"reads of its "
 			  "containers wait or fail\"",
@@ -463,13 +465,14 @@ static void restore_complete(struct mounts *all, struct image *i, void *call)
 		restore_one(all, i, call);
 }
 
-static void restore_rest(struct mounts *all, struct image *i, void *call)
+static void restore_if_unmounted(struct mounts *all, struct image *i,
+				 void *call)
 {
 	if (!i->mounted && !i->is_not_restored)
 		restore_one(all, i, call);
 }
 
-static void tell_frozen(const struct mounts *all)
+static void log_frozen_files(const struct mounts *all)
 {
 	struct cache_stats s;
 
@@ -539,14 +542,14 @@ void mounts_restore(struct mounts *all)
 	mounted_call_init(&all->of.opens, &call);
 	call.is_local = true;
 	(void)for_each(all, restore_complete, &call);
-	(void)for_each(all, restore_rest, &call);
+	(void)for_each(all, restore_if_unmounted, &call);
 	/* Now fetch damaged images again; readers of all images wait for that. */
 	remote_call_init(&call, all->of.opens.is_ending, NULL, clock_now_ns(),
 			 NODE_RESTORE_REMOTE_NS);
-	(void)for_each(all, restore_rest, &call);
+	(void)for_each(all, restore_if_unmounted, &call);
 	if (all->of.datapath->ops->resume(all->of.datapath, &err) < 0)
 		log_error("mount", "resume reason=\"%s\"", err.msg);
-	tell_frozen(all);
+	log_frozen_files(all);
 	cache_on_damage(all->of.opens.cache, mount_on_damage, all);
 }
 
@@ -561,7 +564,7 @@ static void take_down(struct mounts *all, struct image *i, void *arg)
 			  err.msg);
 }
 
-static void let_go(struct mounts *all, struct image *i, void *arg)
+static void free_mounted_image(struct mounts *all, struct image *i, void *arg)
 {
 	(void)all;
 	mounted_free(i->mounted);
@@ -595,7 +598,7 @@ void mounts_close(struct mounts *all)
 {
 	if (!all)
 		return;
-	(void)for_each(all, let_go, NULL);
+	(void)for_each(all, free_mounted_image, NULL);
 	free(all);
 }
 

@@ -61,7 +61,7 @@ static void gather_facts(const struct prefetches *all,
 			all->of.opens.cache, ret);
 }
 
-static struct pressure_facts facts_now(struct prefetches *all)
+static struct pressure_facts get_pressure_facts(struct prefetches *all)
 {
 	struct pressure_facts facts;
 	bool is_old;
@@ -85,7 +85,7 @@ static struct pressure_facts facts_now(struct prefetches *all)
 static bool is_under_pressure(void *arg, struct error *why)
 {
 	struct prefetches *all = arg;
-	struct pressure_facts facts = facts_now(all);
+	struct pressure_facts facts = get_pressure_facts(all);
 	bool is_short = pressure_judge(&facts, why), changed;
 
 	(void)pthread_mutex_lock(&all->lock);
@@ -101,12 +101,12 @@ static bool is_under_pressure(void *arg, struct error *why)
 
 static uint64_t disk_room(void *arg)
 {
-	struct pressure_facts facts = facts_now(arg);
+	struct pressure_facts facts = get_pressure_facts(arg);
 
 	return pressure_room(&facts);
 }
 
-static int64_t idle_ns(void *arg)
+static int64_t network_idle_ns(void *arg)
 {
 	const struct prefetches *all = arg;
 
@@ -134,7 +134,7 @@ int node_prefetch_open(const struct prefetches_of *of, struct prefetches **ret,
 			    .retry_ns = NODE_PREFETCH_RETRY_NS },
 		.pressure = is_under_pressure,
 		.room = disk_room,
-		.idle_ns = idle_ns,
+		.idle_ns = network_idle_ns,
 		.arg = all,
 	};
 	int rc;
@@ -311,9 +311,10 @@ static int image_prefetch_new(struct prefetches *all, struct image *i,
 }
 
 /* Take a use of the image's prefetch, which is made if there is none. */
-static int get_or_make(struct prefetches *all, struct image *i,
-		       struct remote_call *call, struct image_prefetch **ret,
-		       struct error *err)
+static int get_or_make_image_prefetch(struct prefetches *all, struct image *i,
+				      struct remote_call *call,
+				      struct image_prefetch **ret,
+				      struct error *err)
 {
 	struct image_prefetch *ip = image_prefetch_get(i);
 	bool removed;
@@ -370,7 +371,8 @@ void node_prefetch_drop(struct image *i)
 
 /* ------------------------------------------------------- --- notes on disk --- */
 
-static void log_note(const struct image *i, int rc, const struct error *why)
+static void log_failure_to_note(const struct image *i, int rc,
+				const struct error *why)
 {
 	if (rc < 0)
 		log_warning("prefetch",
@@ -404,7 +406,7 @@ static void note_state(struct image_prefetch *ip, enum state_prefetch what,
 	rc = write_hot(ip->image, hot, &err);
 	if (rc == 0)
 		rc = image_set_prefetch(ip->image, what, &err);
-	log_note(ip->image, rc, &err);
+	log_failure_to_note(ip->image, rc, &err);
 }
 
 /* Remove the note: the prefetch is over.  `noting` is held. */
@@ -417,7 +419,7 @@ static void clear_prefetch_note(struct image_prefetch *ip)
 	rc = image_set_prefetch(ip->image, STATE_PREFETCH_NONE, &err);
 	if (rc == 0)
 		rc = write_hot(ip->image, &(struct buf)BUF_INIT, &err);
-	log_note(ip->image, rc, &err);
+	log_failure_to_note(ip->image, rc, &err);
 }
 
 /* Remove the note of a prefetch that is done or stopped; if another start has begun one
@@ -513,16 +515,17 @@ static int begin_prefetch(struct image_prefetch *ip, struct hot_list *hot,
 	return rc;
 }
 
-static int begin_of(struct prefetches *all, struct image *i,
-		    struct hot_list *hot, enum prefetch_rest rest,
-		    bool to_unpack, struct remote_call *call, struct error *err)
+static int begin_prefetch_of_image(struct prefetches *all, struct image *i,
+				   struct hot_list *hot,
+				   enum prefetch_rest rest, bool to_unpack,
+				   struct remote_call *call, struct error *err)
 {
 	struct image_prefetch *ip = NULL;
 	struct remote_call own;
 	int rc;
 
 	mounted_call_init(&all->of.opens, &own);
-	rc = get_or_make(all, i, call ? call : &own, &ip, err);
+	rc = get_or_make_image_prefetch(all, i, call ? call : &own, &ip, err);
 	if (rc == 0)
 		rc = begin_prefetch(ip, hot, rest, to_unpack, err);
 	else if (hot)
@@ -566,8 +569,8 @@ int node_prefetch(struct prefetches *all, struct image *i,
 	}
 	if (event == PREFETCH_ON_ORDER_HOT && check_order(i, err) < 0)
 		return -ENOENT;
-	return begin_of(all, i, hot, rests[choice], event == PREFETCH_ON_UNPACK,
-			call, err);
+	return begin_prefetch_of_image(all, i, hot, rests[choice],
+				       event == PREFETCH_ON_UNPACK, call, err);
 }
 
 void node_prefetch_stop(struct image *i)
@@ -611,7 +614,7 @@ static int64_t next_pace_check(int64_t until, const struct pace *pace)
 }
 
 /* Did the wait end only to check the pace? */
-static bool goes_on(int64_t slice, int64_t until, struct pace *pace)
+static bool does_wait_continue(int64_t slice, int64_t until, struct pace *pace)
 {
 	return slice < until && clock_now_ns() >= slice &&
 	       pace_level(pace) != PACE_STOP;
@@ -631,7 +634,7 @@ int node_prefetch_wait(struct image *i, const struct wait_policy *policy,
 	do {
 		slice = next_pace_check(until, pace);
 		rc = prefetch_wait(ip->prefetch, policy, slice, err);
-	} while (rc == -ETIMEDOUT && goes_on(slice, until, pace));
+	} while (rc == -ETIMEDOUT && does_wait_continue(slice, until, pace));
 	image_prefetch_put(ip);
 	return rc;
 }
@@ -647,7 +650,7 @@ int node_prefetch_wait_end(struct image *i, int64_t timeout_ns,
 	do {
 		slice = next_pace_check(until, pace);
 		prefetch_wait_end(ip->prefetch, slice);
-	} while (goes_on(slice, until, pace));
+	} while (does_wait_continue(slice, until, pace));
 	image_prefetch_put(ip);
 	return pace_level(pace) == PACE_STOP
 		       ? error_set(err, ECANCELED, "whoever asked has left")
@@ -659,7 +662,7 @@ int node_prefetch_read(struct prefetches *all, struct image *i, uint64_t off,
 		       struct error *err)
 {
 	struct image_prefetch *ip = NULL;
-	int rc = get_or_make(all, i, call, &ip, err);
+	int rc = get_or_make_image_prefetch(all, i, call, &ip, err);
 
 	if (rc == 0 && call->is_local &&
 	    !device_has_bytes(ip->files->device, off, len))
@@ -676,7 +679,7 @@ int node_prefetch_ahead(struct prefetches *all, struct image *i,
 			struct error *err)
 {
 	struct image_prefetch *ip = NULL;
-	int rc = get_or_make(all, i, call, &ip, err);
+	int rc = get_or_make_image_prefetch(all, i, call, &ip, err);
 
 	if (rc == 0)
 		rc = prefetch_ahead(ip->prefetch, blocks, n_blocks, cancel,

@@ -79,7 +79,7 @@ void report_files_close(struct report_files *f)
 
 /* --------------------------------------------------------------------- load --- */
 
-static int order_numbers(const void *x, const void *y)
+static int compare_numbers(const void *x, const void *y)
 {
 	uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
 
@@ -110,7 +110,7 @@ static int list_numbers(struct report_files *f, uint64_t **ret, size_t *ret_n,
 	if (rc < 0)
 		return error_nomem(err);
 	if (n)
-		qsort(v, n, sizeof(*v), order_numbers);
+		qsort(v, n, sizeof(*v), compare_numbers);
 	*ret = steal_ptr(&v);
 	*ret_n = n;
 	return 0;

@@ -75,7 +75,7 @@ static int send_report(struct start_reports *r,
 
 /* Is the failure one that a later try would not change?  The service is older, or the token
  * does not allow reports. */
-static bool is_for_good(int rc)
+static bool is_failure_final(int rc)
 {
 	return rc == -EINVAL || rc == -EACCES || rc == -ENOENT || rc == -EFBIG;
 }
@@ -90,10 +90,11 @@ static void note_sent(struct start_reports *r, int rc, const char *why)
 	}
 	if (!r->is_told)
 		log_warning("starts", "figures not sent reason=\"%s\"%s", why,
-			    is_for_good(rc) ? ""
-					    : " action=\"tried again later\"");
+			    is_failure_final(rc)
+				    ? ""
+				    : " action=\"tried again later\"");
 	r->is_told = true;
-	if (is_for_good(rc))
+	if (is_failure_final(rc))
 		return;
 	r->pause_ns = r->pause_ns ? 2 * r->pause_ns : PAUSE_MIN_NS;
 	if (r->pause_ns > PAUSE_MAX_NS)
@@ -104,7 +105,8 @@ static void note_sent(struct start_reports *r, int rc, const char *why)
 /* ------------------------------------------------------------------- sender --- */
 
 /* The first report without a file.  Lock held. */
-static struct start_report_text *find_unkept(struct start_reports *r)
+static struct start_report_text *
+find_report_without_file(struct start_reports *r)
 {
 	struct start_report_text *t = TAILQ_FIRST(&r->waiting);
 
@@ -152,7 +154,7 @@ static void send_first(struct start_reports *r)
 	rc = send_report(r, t, &err);
 	(void)pthread_mutex_lock(&r->lock);
 	note_sent(r, rc, err.msg);
-	if (rc < 0 && !is_for_good(rc))
+	if (rc < 0 && !is_failure_final(rc))
 		return;
 	r->stats.sent += rc == 0;
 	r->stats.dropped += rc < 0;
@@ -164,7 +166,7 @@ static void keep_all(struct start_reports *r)
 {
 	struct start_report_text *t;
 
-	while ((t = find_unkept(r))) {
+	while ((t = find_report_without_file(r))) {
 		(void)pthread_mutex_unlock(&r->lock);
 		keep_report(r, t);
 		(void)pthread_mutex_lock(&r->lock);

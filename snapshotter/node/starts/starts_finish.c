@@ -74,8 +74,8 @@ static int make_trace(struct finish *f, struct error *err)
 }
 
 /* Ask the stores which traces they have of this start, or NULL. */
-static const struct recording_known *ask_known(const struct container_start *s,
-					       struct recording_known *ret)
+static const struct recording_known *
+ask_known_traces(const struct container_start *s, struct recording_known *ret)
 {
 	struct error err = ERROR_INIT;
 	struct trace_answer a;
@@ -107,8 +107,8 @@ static void decide_recording(struct finish *f)
 
 	s->recording = recording_end(s->recording, &e);
 	if (recording_has_to_ask(s->recording))
-		s->recording =
-			recording_judge(s->recording, &e, ask_known(s, &known));
+		s->recording = recording_judge(s->recording, &e,
+					       ask_known_traces(s, &known));
 	if (s->recording == RECORDING_FRAGMENT)
 		log_info("starts",
 			 "not kept image=%.12s workload=\"%s\" reason=\"gone "
@@ -194,19 +194,19 @@ struct missed_file {
 	uint64_t bytes;
 };
 
-static int by_digest(const void *a, const void *b)
+static int compare_missed_files_by_digest(const void *a, const void *b)
 {
 	return memcmp(a, b, sizeof(struct digest));
 }
 
-static int by_path(const void *a, const void *b)
+static int compare_missed_files_by_path(const void *a, const void *b)
 {
 	const struct missed_file *x = a, *y = b;
 
 	return strcmp(x->path, y->path);
 }
 
-static int by_bytes(const void *a, const void *b)
+static int compare_missed_files_by_bytes(const void *a, const void *b)
 {
 	const struct missed_file *x = a, *y = b;
 
@@ -220,7 +220,7 @@ static size_t merge_paths(struct missed_file *v, size_t n)
 	size_t k, m = 0;
 
 	if (n)
-		qsort(v, n, sizeof(*v), by_path);
+		qsort(v, n, sizeof(*v), compare_missed_files_by_path);
 	for (k = 0; k < n; k++) {
 		if (m && strcmp(v[m - 1].path, v[k].path) == 0)
 			v[m - 1].bytes += v[k].bytes;
@@ -228,7 +228,7 @@ static size_t merge_paths(struct missed_file *v, size_t n)
 			v[m++] = v[k];
 	}
 	if (m)
-		qsort(v, m, sizeof(*v), by_bytes);
+		qsort(v, m, sizeof(*v), compare_missed_files_by_bytes);
 	return m;
 }
 
@@ -250,10 +250,11 @@ static json_t *missed_files(const struct finish *f)
 		blockmap_block(&f->view.map, f->missed[k], &b);
 		missed[k] = b.digest;
 	}
-	qsort(missed, f->n_missed, sizeof(*missed), by_digest);
+	qsort(missed, f->n_missed, sizeof(*missed),
+	      compare_missed_files_by_digest);
 	for (k = 0; k < t->n; k++) {
 		if (bsearch(&t->entries[k].block, missed, f->n_missed,
-			    sizeof(*missed), by_digest))
+			    sizeof(*missed), compare_missed_files_by_digest))
 			v[n++] = (struct missed_file){ t->entries[k].path,
 						       t->entries[k].len };
 	}

@@ -60,12 +60,12 @@ void container_start_say_begin(struct container_start *s,
 	start_events_begin(s->all->events, &stages);
 }
 
-static uint64_t count_more(uint64_t after, uint64_t before)
+static uint64_t counter_increase(uint64_t after, uint64_t before)
 {
 	return after > before ? after - before : 0;
 }
 
-static uint64_t more_ms(int64_t after_ns, int64_t before_ns)
+static uint64_t time_increase_ms(int64_t after_ns, int64_t before_ns)
 {
 	return after_ns > before_ns
 		       ? (uint64_t)((after_ns - before_ns) / NS_PER_MS)
@@ -78,11 +78,13 @@ static void add_back_offs(const struct container_start *s, uint64_t *facts)
 	struct back_off_sums now;
 
 	container_start_back_offs(s, &now);
-	facts[STAGE_FACT_RETRIES] = count_more(now.n, s->back_offs_before.n);
+	facts[STAGE_FACT_RETRIES] =
+		counter_increase(now.n, s->back_offs_before.n);
 	facts[STAGE_FACT_RETRY_MS] =
-		more_ms(now.waited_ns, s->back_offs_before.waited_ns);
+		time_increase_ms(now.waited_ns, s->back_offs_before.waited_ns);
 	facts[STAGE_FACT_THROTTLED_MS] =
-		more_ms(now.throttled_ns, s->back_offs_before.throttled_ns);
+		time_increase_ms(now.throttled_ns,
+				 s->back_offs_before.throttled_ns);
 }
 
 static int64_t clamp_time(int64_t at, int64_t from, int64_t to)
@@ -92,14 +94,15 @@ static int64_t clamp_time(int64_t at, int64_t from, int64_t to)
 
 /* The stage in which the hot set came, since the image was prepared or the
  * start began; it ends with the start at the latest. */
-static void hot_stage(const struct container_start *s,
-		      const struct prefetch_stats *p, struct start_stages *ret)
+static void fill_hot_stage(const struct container_start *s,
+			   const struct prefetch_stats *p,
+			   struct start_stages *ret)
 {
 	int64_t from = s->asked.end_ns ? s->asked.end_ns : s->begun_ns;
 	uint64_t before = s->asked.end_ns
 				  ? s->asked.hot_fetched_bytes
 				  : s->prefetch_before.hot_fetched_bytes;
-	uint64_t fetched = count_more(p->hot_fetched_bytes, before);
+	uint64_t fetched = counter_increase(p->hot_fetched_bytes, before);
 
 	if (!p->hot_blocks)
 		return;
@@ -109,17 +112,18 @@ static void hot_stage(const struct container_start *s,
 	/* Hot bytes that were on the node when the start began, without those that were fetched
 	 * since `before`. */
 	ret->hot.facts[STAGE_FACT_CACHE_BYTES] =
-		count_more(s->prefetch_before.hot_have_bytes,
-			   count_more(s->prefetch_before.hot_fetched_bytes,
-				      before));
+		counter_increase(s->prefetch_before.hot_have_bytes,
+				 counter_increase(s->prefetch_before
+							  .hot_fetched_bytes,
+						  before));
 	add_back_offs(s, ret->hot.facts);
 	/* With peers it is not known for which stage a block was fetched. */
 	if (!s->all->of.peers)
 		ret->hot.facts[STAGE_FACT_ORIGIN_BYTES] = fetched;
 }
 
-static void start_stage(const struct container_start *s, size_t n_missed,
-			struct start_stages *ret)
+static void fill_start_stage(const struct container_start *s, size_t n_missed,
+			     struct start_stages *ret)
 {
 	const struct image_swarm_bytes asked = { s->asked.peer_bytes,
 						 s->asked.origin_bytes };
@@ -132,16 +136,19 @@ static void start_stage(const struct container_start *s, size_t n_missed,
 	ret->start.end_ns = s->end == START_READY ? s->end_ns : 0;
 	facts[STAGE_FACT_MISSES] = n_missed;
 	facts[STAGE_FACT_MISS_MS] =
-		more_ms(s->device_after.waited_ns, s->device_before.waited_ns);
+		time_increase_ms(s->device_after.waited_ns,
+				 s->device_before.waited_ns);
 	add_back_offs(s, facts);
 	facts[STAGE_FACT_ORIGIN_BYTES] =
-		count_more(s->device_after.fetched_bytes,
-			   s->device_before.fetched_bytes);
+		counter_increase(s->device_after.fetched_bytes,
+				 s->device_before.fetched_bytes);
 	if (!s->all->of.peers)
 		return;
 	image_swarm_get_bytes(s->all->of.peers, s->image, &now);
-	facts[STAGE_FACT_PEER_BYTES] = count_more(now.peers, before->peers);
-	facts[STAGE_FACT_ORIGIN_BYTES] = count_more(now.origin, before->origin);
+	facts[STAGE_FACT_PEER_BYTES] =
+		counter_increase(now.peers, before->peers);
+	facts[STAGE_FACT_ORIGIN_BYTES] =
+		counter_increase(now.origin, before->origin);
 }
 
 /* Read the owner of a start that ended before the watching thread had read it. */
@@ -168,7 +175,7 @@ void container_start_say_end(struct container_start *s,
 		container_start_say_begin(s, &s->owner);
 	}
 	stages.image = name = container_start_image_name(s);
-	hot_stage(s, prefetch, &stages);
-	start_stage(s, n_missed, &stages);
+	fill_hot_stage(s, prefetch, &stages);
+	fill_start_stage(s, n_missed, &stages);
 	start_events_end(s->all->events, &stages);
 }

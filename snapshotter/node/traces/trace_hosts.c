@@ -25,8 +25,8 @@ static struct trace_host *find_host(struct trace_hosts *h, const char *name)
 }
 
 /* Is `a` to be replaced before `b`? */
-static bool goes_first(const struct trace_host *a, const struct trace_host *b,
-		       int64_t now)
+static bool is_host_replaced_before(const struct trace_host *a,
+				    const struct trace_host *b, int64_t now)
 {
 	if (!b || is_known(a, now) != is_known(b, now))
 		return !b || !is_known(a, now);
@@ -35,15 +35,15 @@ static bool goes_first(const struct trace_host *a, const struct trace_host *b,
 
 /* Find an entry for a host that is not in the table.  NULL: all entries have searches under
  * way, or are known hosts while this one is not. */
-static struct trace_host *place_for(struct trace_hosts *h, const char *name,
-				    int64_t now)
+static struct trace_host *find_place_for_host(struct trace_hosts *h,
+					      const char *name, int64_t now)
 {
 	struct trace_host *last = NULL;
 
 	for (size_t k = 0; k < TRACE_HOSTS_MAX; k++) {
 		struct trace_host *v = &h->v[k];
 
-		if (!v->n_searches && goes_first(v, last, now))
+		if (!v->n_searches && is_host_replaced_before(v, last, now))
 			last = v;
 	}
 	if (!last || is_known(last, now) || strlen(name) >= sizeof(last->name))
@@ -66,7 +66,7 @@ bool trace_hosts_begin(struct trace_hosts *h, const char *host, int64_t now,
 	if (v && now < v->down_until_ns)
 		return false;
 	if (!v)
-		v = place_for(h, host, now);
+		v = find_place_for_host(h, host, now);
 	*ret = v;
 	if (v) {
 		v->n_searches++;

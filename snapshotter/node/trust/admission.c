@@ -361,7 +361,8 @@ const char *admission_cure(enum admission_reason r)
 }
 
 /* Set the reason, unless there is one already. */
-static void note_reason(enum admission_reason *why, enum admission_reason r)
+static void set_first_reason(enum admission_reason *why,
+			     enum admission_reason r)
 {
 	if (why && *why == ADMISSION_UNKNOWN)
 		*why = r;
@@ -390,7 +391,7 @@ static const struct policy_rule *rule_of(struct admission *a,
 
 	if (r && r->mode != POLICY_OFF)
 		return r;
-	note_reason(why, r ? ADMISSION_OFF : ADMISSION_NO_RULE);
+	set_first_reason(why, r ? ADMISSION_OFF : ADMISSION_NO_RULE);
 	error_set(err, ADMISSION_REFUSED,
 		  "%s: %s if its artifacts are to be used", repository,
 		  r ? "--trust says off for it: change that rule"
@@ -415,7 +416,7 @@ static int check_list(struct admission *a, const struct key_list *l,
 	if (!l)
 		return error_nomem(err);
 	if (!l->keys) {
-		note_reason(why, ADMISSION_NO_KEYS);
+		set_first_reason(why, ADMISSION_NO_KEYS);
 		return error_set(
 			err, ADMISSION_REFUSED,
 			"this node has no keys to check signatures with: "
@@ -424,7 +425,7 @@ static int check_list(struct admission *a, const struct key_list *l,
 	}
 	if (!is_list_damaged(a))
 		return 0;
-	note_reason(why, ADMISSION_LIST_DAMAGED);
+	set_first_reason(why, ADMISSION_LIST_DAMAGED);
 	return error_set(
 		err, ADMISSION_REFUSED,
 		"the list of revoked keys in --root is damaged, so that no key "
@@ -453,7 +454,7 @@ const struct policy_rule *admission_rule(struct admission *a, const char *host,
 	return can_accept ? r : NULL;
 }
 
-static enum trust_claim claim_of(const struct policy_rule *r)
+static enum trust_claim claim_of_rule(const struct policy_rule *r)
 {
 	return r->mode == POLICY_VERIFIED ? TRUST_CLAIM_VERIFIED
 					  : TRUST_CLAIM_SIGNED;
@@ -480,7 +481,7 @@ static int refusal_of(int rc, enum admission_reason *why, struct error *err)
 	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
 		if (-rc != refusals[i].code)
 			continue;
-		note_reason(why, refusals[i].reason);
+		set_first_reason(why, refusals[i].reason);
 		if (err)
 			err->code = ADMISSION_REFUSED;
 		return error_wrap(err, -ADMISSION_REFUSED, "not trusted");
@@ -510,7 +511,7 @@ static int find_rule(struct admission *a, const struct admission_query *asked,
 	ret->query = (struct trust_query){ .artifact = asked->artifact,
 					   .subject = asked->subject,
 					   .repository = ret->repository,
-					   .claim = claim_of(ret->rule) };
+					   .claim = claim_of_rule(ret->rule) };
 	return 0;
 }
 
@@ -524,7 +525,7 @@ static int check_held(struct admission *a, const struct ruled_query *q,
 	int rc;
 
 	if (held->len == 0) {
-		note_reason(q->why, ADMISSION_UNSIGNED);
+		set_first_reason(q->why, ADMISSION_UNSIGNED);
 		return error_set(err, ADMISSION_REFUSED,
 				 "not trusted: it has no signature here");
 	}
@@ -542,7 +543,7 @@ static int check_held(struct admission *a, const struct ruled_query *q,
 
 static int refuse_unsigned_offer(enum admission_reason *why, struct error *err)
 {
-	note_reason(why, ADMISSION_UNSIGNED);
+	set_first_reason(why, ADMISSION_UNSIGNED);
 	return error_set(err, ADMISSION_REFUSED,
 			 "not trusted: an index of the service counts "
 			 "by its signature, and the rule asks for none");
