@@ -38,6 +38,7 @@ struct oci_logins {
 	size_t n;
 	uint64_t next_id;
 	uint64_t n_rounds;   /* calls with secrets */
+	bool has_secrets;    /* some are listed */
 	unsigned int n_news; /* logins that were new, or good again, so far */
 };
 
@@ -443,12 +444,19 @@ size_t oci_logins_replace_secrets(struct oci_logins *l,
 	return n_had;
 }
 
+void oci_logins_set_secrets(struct oci_logins *l, bool has_secrets)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	l->has_secrets = has_secrets;
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
 bool oci_logins_has_secrets(struct oci_logins *l)
 {
 	bool ret;
 
 	(void)pthread_mutex_lock(&l->lock);
-	ret = l->n_rounds > 0;
+	ret = l->has_secrets;
 	(void)pthread_mutex_unlock(&l->lock);
 	return ret;
 }

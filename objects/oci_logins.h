@@ -66,7 +66,8 @@ struct oci_pull_secret {
 size_t oci_logins_replace_secrets(struct oci_logins *l,
 				  const struct oci_pull_secret *list, size_t n,
 				  int64_t now_s, size_t *ret_left_out);
-/* Was there such a call? */
+/* Are secrets of any namespace listed, of which there may be none now?  At the beginning: no. */
+void oci_logins_set_secrets(struct oci_logins *l, bool has_secrets);
 bool oci_logins_has_secrets(struct oci_logins *l);
 
 /* Forget those that were shown before the second `before_s` and are of none of `n`

@@ -235,6 +235,10 @@ expect_row() { # WORDS
 	grep -F -e "$1" "$T/row"
 }
 
+list_secrets() { # NAMESPACES
+	curl -fsS --unix-socket "$T/noderun/bootseerd.sock" --data "{\"namespaces\": $1}" http://-/v1/login.secrets
+}
+
 @test "the doctor says whether the kubelet's logins come here" {
 	make_beside_kubelet
 	bootseerd=$T/beside
@@ -242,6 +246,11 @@ expect_row() { # WORDS
 	start_node --login-key "$T/login.key"
 	expect_row 'the kubelet has no imageServiceEndpoint'
 	expect_row --image-service
+	# The chart's pod reads secrets; and has none to read any more.
+	list_secrets '{"team": []}'
+	expect_row 'by pull secrets'
+	list_secrets '{}'
+	expect_row 'the kubelet has no imageServiceEndpoint'
 	printf '\nimageServiceEndpoint: unix://%s/images.sock\n' "$T" >>"$T/kubelet.yaml"
 	expect_row 'nobody listens'
 	start_plugin --image-service "$T/images.sock" --containerd "$T/ctd/containerd.sock"

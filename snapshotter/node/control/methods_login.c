@@ -167,6 +167,9 @@ json_t *method_secrets(struct node *n, json_t *params, struct error *err)
 						   list.pairs, list.n,
 						   time(NULL), &left_out);
 	if (rc == 0)
+		oci_logins_set_secrets(kept_logins_table(n->logins),
+				       json_object_size(namespaces) > 0);
+	if (rc == 0)
 		log_debug("logins", "pull secrets: images=%zu logins=%zu",
 			  list.n_images, n_logins);
 	secret_list_fini(&list);
