@@ -244,27 +244,37 @@ static void drop_one_login(struct oci_logins *l,
 		remove_at(l, victim);
 }
 
-static size_t count_of(const struct oci_logins *l, const char *shown_by,
+/* Is `t` of a secret that an earlier call for the namespace of `s` had, and its call has not? */
+static bool is_gone(const struct shown_login *t, const struct shown_login *s)
+{
+	return t->round && t->round < s->round &&
+	       strcmp(t->shown_by, s->shown_by) == 0;
+}
+
+/* Those by the namespace of `t`, but for what is gone by the call of `s`. */
+static size_t count_of(const struct oci_logins *l, const struct shown_login *t,
+		       const struct shown_login *s,
 		       const struct oci_login *of_repo)
 {
 	size_t n = 0;
 
 	for (size_t k = 0; k < l->n; k++)
 		n += login_is_within_repo(&l->list[k], of_repo) &&
-		     strcmp(l->list[k].shown_by, shown_by) == 0;
+		     strcmp(l->list[k].shown_by, t->shown_by) == 0 &&
+		     !is_gone(&l->list[k], s);
 	return n;
 }
 
 /*
- * Make room for `s`, a secret's: by a login of its namespace that this round has not had, or of
- * a namespace that has more even with one less.  Two namespaces that displaced each other would
- * each have new logins in each round.
+ * Make room for `s`, a secret's: first by a login of its namespace that is gone, else by one that
+ * a pull showed there, or of a namespace that has more even with one less.  Two namespaces that
+ * displaced each other would each have new logins in each round.
  */
 static bool make_room_for_secret(struct oci_logins *l,
 				 const struct shown_login *s,
 				 const struct oci_login *of_repo)
 {
-	size_t own = count_of(l, s->shown_by, of_repo);
+	size_t own = count_of(l, s, s, of_repo);
 	size_t n_most = 0, victim = l->n;
 
 	for (size_t k = 0; k < l->n; k++) {
@@ -273,7 +283,7 @@ static bool make_room_for_secret(struct oci_logins *l,
 
 		if (!login_is_within_repo(t, of_repo))
 			continue;
-		n = count_of(l, t->shown_by, of_repo);
+		n = is_gone(t, s) ? SIZE_MAX : count_of(l, t, s, of_repo);
 		if (strcmp(t->shown_by, s->shown_by) == 0 ? t->round == s->round
 							  : n < own + 2)
 			continue;

@@ -170,3 +170,28 @@ Test(oci_secrets, of_a_namespace_stay_where_only_another_namespace_was_asked)
 	expect_next(l, "d", "p1");
 	oci_logins_free(l);
 }
+
+Test(oci_secrets, of_a_namespace_displace_first_what_is_gone_of_its_own)
+{
+	struct oci_pull_secret list[8], then[2] = { { .shown_by = "evil" } };
+	struct oci_logins *l = new_logins();
+	struct many_secrets evil, team;
+	size_t left_out;
+
+	list_secrets(&evil, "evil");
+	list_secrets(&team, "team");
+	memcpy(list, evil.list, 5 * sizeof(list[0]));
+	memcpy(list + 5, team.list, 3 * sizeof(list[0]));
+	(void)replace_secrets(l, list, 8);
+	cr_expect_eq(refuse_all(l), 8);
+	/* Another secret instead of three. */
+	then[1] = team.list[3];
+	cr_expect_eq(oci_logins_replace_secrets(l, then, 2, 1, &left_out), 6);
+	cr_expect_eq(left_out, 0);
+	cr_expect_eq(refuse_all(l), 1);
+	/* None of the other namespace had to go, or it would be tried anew. */
+	list[5] = (struct oci_pull_secret){ .shown_by = "team" };
+	cr_expect_eq(replace_secrets(l, list, 6), 6);
+	cr_expect_eq(refuse_all(l), 0);
+	oci_logins_free(l);
+}
