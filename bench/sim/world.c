@@ -191,7 +191,7 @@ static void finish_flow(struct sim *s, size_t i, int64_t took)
 		node_read(s, f.to);
 	} else {
 		m.peer = s->nodes[f.from].links[f.peer].peer;
-		swarm_sent(s->nodes[f.from].swarm, f.piece);
+		swarm_sent(s->nodes[f.from].swarm, f.peer, f.piece);
 	}
 	if (to->hashed_at < at)
 		to->hashed_at = at;

@@ -200,8 +200,8 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now);
  * failed otherwise. */
 void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 		int64_t now);
-/* A neighbour has all bytes of a piece that this node sent. */
-void swarm_sent(struct swarm *s, uint32_t piece);
+/* A neighbour has all bytes of a piece that this node sent; SWARM_NONE: it has left the swarm. */
+void swarm_sent(struct swarm *s, unsigned int peer, uint32_t piece);
 void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 		   enum swarm_refusal why, int64_t retry_ns, int64_t now);
 

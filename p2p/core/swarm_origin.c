@@ -295,15 +295,36 @@ static void ask_or_read(struct swarm *s, const struct origin_batch *b,
 	read_batch(s, b, now);
 }
 
+/* Must an unverified piece be sent to the neighbour? */
+static bool is_receiver(const struct swarm *s, const struct peer *p)
+{
+	return p->is_joined && p->have < s->cfg.n_pieces;
+}
+
 /* Count the neighbours that an unverified piece has to be sent to. */
 static unsigned int count_receiving_peers(const struct swarm *s)
 {
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++)
-		n += s->peers[i].is_joined &&
-		     s->peers[i].have < s->cfg.n_pieces;
+		n += is_receiver(s, &s->peers[i]);
 	return n;
+}
+
+/* Bytes of copies that are owed to all receivers; to each, no more than `each` counts. */
+static uint64_t owed_to_receivers(const struct swarm *s, uint64_t each)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++) {
+		uint64_t sent = s->peers[i].unvouched_sent, owed;
+
+		if (!is_receiver(s, &s->peers[i]))
+			continue;
+		owed = s->unvouched_read > sent ? s->unvouched_read - sent : 0;
+		sum += owed < each ? owed : each;
+	}
+	return sum;
 }
 
 /* An unverified piece is sent to all nodes by the one that reads it, so shares of the origin
@@ -320,30 +341,32 @@ static uint64_t backlog_room(const struct swarm *s, int64_t now)
 		brought = s->hot.since;
 	if (!n || now - brought >= LEAVE_NS)
 		return UINT64_MAX;
-	owed = s->unvouched_read * n;
-	owed = owed > s->unvouched_sent ? owed - s->unvouched_sent : 0;
 	most = s->sent_rate / 1000 * (uint64_t)(BACKLOG_NS / NS_PER_MS);
 	if (most < BACKLOG_PIECES * s->size * n)
 		most = BACKLOG_PIECES * s->size * n;
+	/* A neighbour that takes nothing keeps this node, which has others, from no read. */
+	owed = owed_to_receivers(s, n > 1 ? most / 2 : most);
 	return most > owed ? (most - owed) / n : 0;
 }
 
 void origin_vouched(struct swarm *s, uint64_t bytes)
 {
-	uint64_t sent = bytes * count_receiving_peers(s);
-
 	s->unvouched_read -=
 		bytes < s->unvouched_read ? bytes : s->unvouched_read;
-	s->unvouched_sent -=
-		sent < s->unvouched_sent ? sent : s->unvouched_sent;
+	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++) {
+		uint64_t *sent = &s->peers[i].unvouched_sent;
+
+		*sent -= bytes < *sent ? bytes : *sent;
+	}
 }
 
-void swarm_sent(struct swarm *s, uint32_t piece)
+void swarm_sent(struct swarm *s, unsigned int peer, uint32_t piece)
 {
 	if (!s->cfg.is_unverified || piece >= s->cfg.n_pieces)
 		return;
-	s->unvouched_sent += s->cfg.sizes[piece];
 	s->sent_bytes += s->cfg.sizes[piece];
+	if (peer < SWARM_PEERS_MAX && s->peers[peer].is_joined)
+		s->peers[peer].unvouched_sent += s->cfg.sizes[piece];
 }
 
 /* The tracker limits the load of the origin and says whose turn it is; without one, each node

@@ -101,6 +101,8 @@ struct peer {
 	enum swarm_distance distance;
 	uint32_t have;
 	uint64_t bytes, flying, rate;
+	/* of `unvouched_read`, the bytes of pieces that it got from here */
+	uint64_t unvouched_sent;
 	unsigned int n_flying, strikes, quarantines, refusals;
 	struct answers answers;
 	/* busy_until: not asked before; moved: last bytes; heard: last answer; refused: first
@@ -197,9 +199,9 @@ struct swarm {
 	unsigned int n_calls;
 	uint64_t leasing, origin_flying, origin_rate;
 	int64_t lease_next, origin_came, origin_answer_ns;
-	/* Stored bytes of unverified pieces that this node read from the origin, and bytes of the
-	 * copies that neighbours got of them from here: both without pieces of what is whole. */
-	uint64_t unvouched_read, unvouched_sent;
+	/* Stored bytes of unverified pieces that this node read from the origin, without pieces of
+	 * what is whole. */
+	uint64_t unvouched_read;
 	/* Bytes sent in all, and at the last measurement; bytes a second, smoothed. */
 	uint64_t sent_bytes, sent_counted, sent_rate;
 	int64_t looked; /* when the offered pieces were last searched */

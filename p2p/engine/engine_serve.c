@@ -307,6 +307,19 @@ void serve_left(struct p2p *p, uint64_t tag)
 	uploads_pump(p);
 }
 
+/* The number of the link's other end in the image's swarm. */
+static unsigned int find_peer(const struct piece_upload *u)
+{
+	const struct neighbour *nb;
+
+	LIST_FOREACH(nb, &u->l->neighbours, by_link)
+	{
+		if (nb->i == u->i)
+			return nb->peer;
+	}
+	return SWARM_NONE;
+}
+
 void serve_sent(struct p2p *p, uint64_t tag)
 {
 	struct piece_upload *u = (struct piece_upload *)(uintptr_t)tag;
@@ -315,7 +328,7 @@ void serve_sent(struct p2p *p, uint64_t tag)
 	if (u->l)
 		net_get_link(u->l->net, &at);
 	if (at.is_up)
-		swarm_sent(u->i->swarm, u->piece.piece);
+		swarm_sent(u->i->swarm, find_peer(u), u->piece.piece);
 	upload_end(u, at.is_up);
 }
 

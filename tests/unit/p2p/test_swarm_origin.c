@@ -422,9 +422,31 @@ RULE_UNVERIFIED(
 		others_bring(piece, 1);
 	cr_expect_eq(b.n_calls, 0);
 	for (size_t i = 0; i < 2 * n; i++)
-		swarm_sent(b.s, 1);
+		swarm_sent(b.s, i % 2, 1);
 	others_bring(95, 1);
 	cr_expect_eq(b.n_calls, 1);
+}
+
+/* Peer 1 takes nothing, as one does that is stopped, or that has no room. */
+RULE_UNVERIFIED(a_neighbour_that_takes_nothing_keeps_no_node_from_reading)
+{
+	size_t n = 0;
+
+	joins(0, 0, 1);
+	joins(1, 0, 1);
+	want(SOURCE_HOT, 1, 98);
+	for (uint32_t i = 0; i < 15; i++) {
+		bool asked = b.n_calls;
+		size_t read;
+
+		b.n_calls = 0;
+		read = asked ? reads_what_it_asked_for() : 0;
+		n += read;
+		for (size_t k = 0; k < read; k++)
+			swarm_sent(b.s, 0, 1);
+		others_bring(98 - i, 1);
+	}
+	cr_expect_gt(n, 15, "it read %zu", n);
 }
 
 RULE_UNVERIFIED(a_node_that_has_much_to_send_reads_what_nobody_brings)
