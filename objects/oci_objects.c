@@ -20,7 +20,7 @@ struct objects_store {
 	struct object_store *objects; /* borrowed */
 	struct object_store *own;     /* the same, when it is ours; or NULL */
 	char *folder;
-	char *shared; /* where blobs are that are not there, or NULL */
+	char *shared; /* folder of blobs that are not in `folder`, or NULL */
 };
 
 /* "FOLDER/<hex>" */

@@ -235,7 +235,7 @@ void node_lose(struct ckpt_node *n, int rc, const char *why);
 void node_forget_loss(struct ckpt_node *n);
 /* 0, or the error that kept written bytes from the store. */
 int node_loss(struct ckpt_node *n, struct error *err) MUST_CHECK;
-/* Append the whole message of the loss: 1; 0: nothing was lost. */
+/* Append the message of the loss, which an error may be too short for: 1; 0: nothing was lost. */
 int node_loss_text(struct ckpt_node *n, struct buf *out) MUST_CHECK;
 /* The message of the loss; call with a lock held that protects it. */
 const char *node_loss_why(const struct ckpt_node *n);
