@@ -5,8 +5,10 @@
 # and PID namespaces of their own, whose end is the end of all of them.  Pods have the node's
 # network.  No scheduler and no controller: a pod names its node, node1.
 #
-#	cluster_start       W is a folder that is there
+#	cluster_start       W is a folder that is there; GATES: Kubernetes' features, as of its options
 #	on_node COMMAND...  in the node's namespaces
+#	start_registry      with a converted image
+#	start_bootseerd OPTION...
 #	cluster_stop
 
 . "$(dirname "${BASH_SOURCE[0]}")/../wait.bash"
@@ -51,7 +53,7 @@ start_api() {
 		--authorization-mode="${CLUSTER_AUTHORIZATION:-AlwaysAllow}" --token-auth-file="$pki/tokens.csv" \
 		--disable-admission-plugins=ServiceAccount --advertise-address=10.88.0.1 \
 		--kubelet-preferred-address-types=InternalIP \
-		--endpoint-reconciler-type=none --allow-privileged=true
+		--endpoint-reconciler-type=none --allow-privileged=true ${GATES:+"--feature-gates=$GATES"}
 	cat >"$W/kubeconfig" <<-END
 	{"apiVersion": "v1", "kind": "Config", "current-context": "c",
 	 "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443",
@@ -112,7 +114,8 @@ start_kubelet() {
 	resolvConf: ""
 	END
 	serve_on_node kubelet kubelet --config "$W/kubelet.yaml" --root-dir "$W/kubelet" \
-		--kubeconfig "$W/kubeconfig" --hostname-override node1 --node-ip 10.88.0.1
+		--kubeconfig "$W/kubeconfig" --hostname-override node1 --node-ip 10.88.0.1 \
+		${GATES:+"--feature-gates=$GATES"}
 	wait_for kubectl get node node1 >/dev/null 2>&1
 }
 
@@ -129,6 +132,23 @@ cluster_start() {
 	import_image "$folder" docker.io/local/pause:1 --config.cmd /bin/sleep --config.cmd 1000000
 	import_image "$folder" docker.io/local/bb:1 --config.cmd /bin/sh
 	start_kubelet
+}
+
+# The image is $REGISTRY/img:v1, of node.bash, and what the registry was asked is in $W/requests.
+start_registry() {
+	mkdir "$W/image"
+	(. "$BATS_TEST_DIRNAME/../functional/node.bash" && make_image "$W/image") >&2
+	serve_on_node registry "$BOOTSEER_BUILD/tests/fakes/fake-registry" --dir "$W/image/oci" \
+		--port-file "$W/ports" --log "$W/requests"
+	wait_for test -s "$W/ports"
+	REGISTRY=127.0.0.1:$(cut -d' ' -f1 "$W/ports")
+	export REGISTRY
+}
+
+start_bootseerd() {
+	serve_on_node bootseerd "$BOOTSEER_BUILD/snapshotter/node/bootseerd" --root "$W/root" \
+		--run "$W/run/bootseer" --plain-http "$REGISTRY" --cache-quota 1G "$@"
+	wait_for grep -q 'main: ready' "$W/bootseerd.log"
 }
 
 cluster_stop() {

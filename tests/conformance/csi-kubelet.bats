@@ -17,7 +17,8 @@ setup_file()
 	cluster_start >&2
 	export PATH node_init cluster_unshare
 	make_plugin_image
-	start_bootseerd
+	start_registry
+	start_bootseerd --trust "$REGISTRY=registry" --env-store "file://$W/store"
 	mkdir "$W/store"
 	create <<-END
 	{"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "csi.bootseer"},
@@ -48,22 +49,6 @@ make_plugin_image()
 		cp -L "$lib" "$at$lib"
 	done
 	import_image "$at" docker.io/local/csi:1 --config.cmd /usr/sbin/bootseer-csi
-}
-
-# A converted image in a registry of the node's own network, and bootseerd.
-start_bootseerd()
-{
-	mkdir "$W/image"
-	(. "$BATS_TEST_DIRNAME/../functional/node.bash" && make_image "$W/image") >&2
-	serve_on_node registry "$BOOTSEER_BUILD/tests/fakes/fake-registry" --dir "$W/image/oci" \
-		--port-file "$W/ports" --log "$W/requests"
-	wait_for test -s "$W/ports"
-	REGISTRY=127.0.0.1:$(cut -d' ' -f1 "$W/ports")
-	export REGISTRY
-	serve_on_node bootseerd "$BOOTSEER_BUILD/snapshotter/node/bootseerd" --root "$W/root" \
-		--run "$W/run/bootseer" --plain-http "$REGISTRY" --trust "$REGISTRY=registry" \
-		--cache-quota 1G --env-store "file://$W/store"
-	wait_for grep -q 'main: ready' "$W/bootseerd.log"
 }
 
 start_plugin() # NAME
