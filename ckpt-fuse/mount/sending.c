@@ -174,6 +174,14 @@ int sending_add(struct sending *s, const struct staged_unit *unit, size_t len,
 	return 0;
 }
 
+bool sending_is_idle(struct sending *s)
+{
+	AUTO_UNLOCK held = mutex_hold(&s->lock);
+
+	return s->n_units == 0 && s->writer &&
+	       ckpt_writer_in_segment(s->writer);
+}
+
 int sending_end_segment(struct sending *s, struct error *err)
 {
 	int rc;

@@ -57,6 +57,8 @@ int sending_begin_segment(struct sending *s, uint32_t columns,
  * `is_ours`, also on failure. */
 int sending_add(struct sending *s, const struct staged_unit *x, size_t len,
 		bool is_ours, struct error *err) MUST_CHECK;
+/* A segment is open, and all units of it are sent. */
+bool sending_is_idle(struct sending *s);
 /* Wait for all units, and end the segment; after that they can be read. */
 int sending_end_segment(struct sending *s, struct error *err) MUST_CHECK;
 /* Wait for all units, and free the writer; `ret` not NULL: commit first. */

@@ -86,6 +86,53 @@ static bool wait_for_budget(struct budget *b, uint64_t bytes,
 	return is_had;
 }
 
+/* A file other than `me` that has columns and sends nothing, held; NULL: none. */
+static struct writing *find_idle_columns(struct writing *me)
+{
+	struct writings *all = me->all;
+	struct writing *w;
+	AUTO_UNLOCK held = mutex_hold(&all->lock);
+
+	TAILQ_FOREACH(w, &all->list, link)
+	{
+		if (w == me || pthread_mutex_trylock(&w->op) != 0)
+			continue;
+		if (w->n_slots && sending_is_idle(&w->sending))
+			return w;
+		(void)pthread_mutex_unlock(&w->op);
+	}
+	return NULL;
+}
+
+/* End the segment of a file that sends nothing now, and may never again, so that its columns are
+ * free. Its next unit begins another segment. */
+static bool relieve_columns(struct writing *me)
+{
+	struct writing *w = find_idle_columns(me);
+	struct error err = ERROR_INIT;
+
+	if (!w)
+		return false;
+	(void)writing_lose(w, sending_end_segment(&w->sending, &err), &err);
+	writing_give_slots(w);
+	writing_unlock(w);
+	return true;
+}
+
+/* Wait for one column. False: there is none before the deadline. */
+static bool wait_for_slot(struct writing *w, int64_t deadline_ns)
+{
+	int64_t until;
+
+	do {
+		until = clock_now_ns() + ASK_AGAIN_NS;
+		if (wait_for_budget(&w->all->slots, 1,
+				    until < deadline_ns ? until : deadline_ns))
+			return true;
+	} while (relieve_columns(w) || clock_now_ns() < deadline_ns);
+	return false;
+}
+
 /* Reserve as many columns as are free, leaving some to other files; waits for the first.
  * -ENOBUFS */
 static int take_slots(struct writing *w, uint32_t most, int64_t deadline_ns,
@@ -102,7 +149,7 @@ static int take_slots(struct writing *w, uint32_t most, int64_t deadline_ns,
 			break;
 	if (share <= 1) {
 		share = 1;
-		if (!wait_for_budget(&all->slots, 1, deadline_ns))
+		if (!wait_for_slot(w, deadline_ns))
 			return error_set(err, ENOBUFS, NO_MEMORY,
 					 " of the store");
 	}

@@ -240,6 +240,38 @@ Test(writing, that_is_idle_leaves_memory_of_what_is_stored_to_others)
 	expect_file("f", data, 6 * UNIT);
 }
 
+/* An idle file whose unit left memory for another may stay open for hours. */
+Test(writing, that_is_idle_leaves_columns_to_others)
+{
+	const struct writing_options o = { .is_new = true };
+	struct writing *idle, *w;
+	struct error err = ERROR_INIT;
+	uint64_t others;
+
+	budget_fini(&all.slots);
+	budget_init(&all.slots, 1, 1);
+	all.tail_most = UNIT;
+	put_by_parts("f", data, 4 * UNIT);
+	idle = open_again("f");
+	data[7] ^= 1;
+	cr_expect_eq(write_at(idle, 7, 1), 0);
+	data[UNIT + 7] ^= 1;
+	cr_expect_eq(write_at(idle, UNIT + 7, 1), 0);
+	others = budget.most - budget.used;
+	cr_assert(budget_take(&budget, others));
+	cr_assert_eq(writing_new(&all, "g", &o, &w, &err), 0);
+	cr_expect_eq(write_at(w, 0, 1000), 0);
+	cr_expect_eq(all.slots.used, 1);
+	budget_give(&budget, others);
+	all.patience_ns = NS_PER_S;
+	cr_expect_eq(writing_commit(w, &err), 0, "%s", err.msg);
+	writing_free(w);
+	expect_file("g", data, 1000);
+	cr_expect_eq(writing_commit(idle, &err), 0, "%s", err.msg);
+	writing_free(idle);
+	expect_file("f", data, 4 * UNIT);
+}
+
 /* What is in memory is newer than what is stored. */
 Test(writing, of_one_unit_with_attributes_is_changed_after_a_commit)
 {
