@@ -100,7 +100,7 @@ static uint64_t window_most(const struct tracker *t,
 	uint64_t least =
 		i->n_who == 1 ? WINDOW_ALONE : READERS_USUAL * SHARE_MIN / 2;
 
-	if (least < i->window_first)
+	if (!i->is_steady && least < i->window_first)
 		least = i->window_first;
 	if (most < least)
 		most = least;
