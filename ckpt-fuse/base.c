@@ -97,7 +97,7 @@ static int check_base_columns(void *arg, unsigned int index, struct error *err)
 	return rc;
 }
 
-static unsigned int count_looks(const struct column_look *l)
+static unsigned int count_needed_column_checks(const struct column_look *l)
 {
 	unsigned int n = 0;
 
@@ -120,7 +120,7 @@ int writer_look_at_base(struct ckpt_writer *w, enum base_mark mark,
 	if (!ends)
 		return error_nomem(err);
 	unit_map_column_ends(&w->map, w->n_base, ends);
-	n = count_looks(&l);
+	n = count_needed_column_checks(&l);
 	if (!n)
 		return 0;
 	rc = side_by_side(n, check_segment_marks, &l, err);

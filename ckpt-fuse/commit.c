@@ -12,7 +12,8 @@
 /* attempts, since others may change attributes again and again */
 #define TRIES 8u
 
-static int has_all_units(const struct ckpt_writer *w, struct error *err)
+static int check_all_units_written(const struct ckpt_writer *w,
+				   struct error *err)
 {
 	uint64_t unit = manifest_unit(w->manifest);
 
@@ -145,7 +146,7 @@ static int set_generation(struct ckpt_writer *w, struct error *err)
 	return rc;
 }
 
-static int put_once(struct ckpt_writer *w, struct error *err)
+static int try_put_manifest(struct ckpt_writer *w, struct error *err)
 {
 	struct ckpt_version *v = w->version;
 	struct object_put_options o = { .condition = OBJECT_ANY };
@@ -179,7 +180,7 @@ static int put_manifest(struct ckpt_writer *w, struct error *err)
 	for (unsigned int i = 0; i < TRIES && rc == -ESTALE; i++) {
 		int there;
 
-		rc = put_once(w, err);
+		rc = try_put_manifest(w, err);
 		if (rc == -EEXIST)
 			rc = -ESTALE;
 		if (rc != -ESTALE || !w->version)
@@ -230,7 +231,7 @@ static int check_base(struct ckpt_writer *w, struct error *err)
 /* Check the base before the put as well if a file would be replaced: if check_base() failed after
  * the put, our manifest would be taken back and the earlier one would be gone. Parts always have a
  * base that may be gone; for other writers this is known only if nothing is compared. */
-static int look_before_put(struct ckpt_writer *w, struct error *err)
+static int check_base_before_put(struct ckpt_writer *w, struct error *err)
 {
 	bool is_replaced = w->version && *w->version->striped;
 	int rc = 0;
@@ -259,7 +260,7 @@ static int commit_striped(struct ckpt_writer *w, struct error *err)
 	if (rc == 0)
 		rc = look_at_plain(w, plain, err);
 	if (rc == 0)
-		rc = look_before_put(w, err);
+		rc = check_base_before_put(w, err);
 	if (rc == 0)
 		rc = put_manifest(w, err);
 	if (rc == 0 && w->is_base_gone)
@@ -377,7 +378,7 @@ static int commit_plain(struct ckpt_writer *w, struct ckpt_stat *ret,
 int ckpt_commit(struct ckpt_writer *w, struct ckpt_stat *ret, struct error *err)
 {
 	struct ckpt_stat st;
-	int rc = w->is_growing ? 0 : has_all_units(w, err);
+	int rc = w->is_growing ? 0 : check_all_units_written(w, err);
 
 	if (rc < 0)
 		return rc;

@@ -180,19 +180,20 @@ static int note_named_object(void *arg, const struct object_entry *e,
 
 /* ------------------------------------------------------------------ what is needed --- */
 
-static bool is_old(const struct collection *c, const struct found_segment *f)
+static bool is_segment_old(const struct collection *c,
+			   const struct found_segment *f)
 {
 	return f->newest_ms < c->before_ms;
 }
 
 /* Is there an unnamed segment, which could be removed by mistake? */
-static bool has_unnamed(const struct collection *c)
+static bool has_old_unnamed_segment(const struct collection *c)
 {
 	const struct found_segment *f, *next;
 
 	HASH_ITER(hh, c->found, f, next)
 	{
-		if (!f->is_named && f->columns && is_old(c, f))
+		if (!f->is_named && f->columns && is_segment_old(c, f))
 			return true;
 	}
 	return false;
@@ -209,12 +210,12 @@ static void keep_segments(struct collection *c, const struct manifest *m)
 		if (!f || f->is_named)
 			continue;
 		f->is_named = true;
-		c->is_moving = c->is_moving || is_old(c, f);
+		c->is_moving = c->is_moving || is_segment_old(c, f);
 	}
 }
 
-static int note_seen(struct collection *c, const char *path, const char *tag,
-		     struct error *err)
+static int note_seen_manifest(struct collection *c, const char *path,
+			      const char *tag, struct error *err)
 {
 	struct seen_manifest *m = find_seen_manifest(c, path, strlen(path));
 
@@ -236,7 +237,8 @@ static int note_seen(struct collection *c, const char *path, const char *tag,
 	return 0;
 }
 
-static int keep_named(struct collection *c, const char *path, struct error *err)
+static int keep_segments_of_file(struct collection *c, const char *path,
+				 struct error *err)
 {
 	char tag[OBJECT_TAG_MAX];
 	AUTO(manifest) m = NULL;
@@ -247,7 +249,7 @@ static int keep_named(struct collection *c, const char *path, struct error *err)
 		rc = manifest_load_tag(c->store, name.s, &m, tag, err);
 	/* The file was removed, or renamed to a name that the list had passed already. */
 	if (rc == -ENOENT) {
-		c->is_moving = c->is_moving || has_unnamed(c);
+		c->is_moving = c->is_moving || has_old_unnamed_segment(c);
 		return 0;
 	}
 	if (rc < 0)
@@ -257,11 +259,11 @@ static int keep_named(struct collection *c, const char *path, struct error *err)
 				  "wants it)",
 				  path);
 	keep_segments(c, m);
-	return note_seen(c, path, tag, err);
+	return note_seen_manifest(c, path, tag, err);
 }
 
 /* Forget the names of the previous list. */
-static void forget_names(struct collection *c)
+static void forget_listed_names(struct collection *c)
 {
 	name_list_fini(&c->fresh);
 	name_list_fini(&c->hidden);
@@ -276,10 +278,10 @@ static int read_manifests_once(struct collection *c, struct error *err)
 	int rc;
 
 	c->is_moving = false;
-	forget_names(c);
+	forget_listed_names(c);
 	rc = object_list(c->store, "", true, note_named_object, c, err);
 	for (size_t i = 0; i < c->fresh.n && rc == 0; i++)
-		rc = keep_named(c, c->fresh.all[i], err);
+		rc = keep_segments_of_file(c, c->fresh.all[i], err);
 	return rc;
 }
 
@@ -352,7 +354,7 @@ static int put_mark(struct collection *c, const struct found_segment *f,
 
 /* A mark older than a column is invalid, because no column is written after it: the store's clock
  * was wrong. */
-static bool is_mark_true(const struct found_segment *f)
+static bool is_removal_mark_valid(const struct found_segment *f)
 {
 	return f->is_marked && f->marked_ms >= f->newest_ms;
 }
@@ -363,17 +365,19 @@ static int mark_segment(struct collection *c, const struct found_segment *f,
 {
 	gc->n_waiting += (size_t)__builtin_popcountll(f->columns);
 	gc->bytes_waiting += f->bytes;
-	return is_mark_true(f) || gc->dry_run ? 0 : put_mark(c, f, "", err);
+	return is_removal_mark_valid(f) || gc->dry_run
+		       ? 0
+		       : put_mark(c, f, "", err);
 }
 
 static bool is_segment_removable(const struct collection *c,
 				 const struct found_segment *f,
 				 const struct ckpt_gc *gc)
 {
-	if (f->is_named || !f->columns || !is_old(c, f))
+	if (f->is_named || !f->columns || !is_segment_old(c, f))
 		return false;
 	return gc->older_ms == 0 || f->is_doomed ||
-	       (is_mark_true(f) && f->marked_ms < c->before_ms);
+	       (is_removal_mark_valid(f) && f->marked_ms < c->before_ms);
 }
 
 static int unmark_or_remove_segment(struct collection *c,
@@ -385,7 +389,7 @@ static int unmark_or_remove_segment(struct collection *c,
 		return f->is_marked && !gc->dry_run ? remove_mark(c, f, err)
 						    : 0;
 	/* The segment may belong to a file that is about to be committed. */
-	if (!is_old(c, f)) {
+	if (!is_segment_old(c, f)) {
 		gc->n_young += (size_t)__builtin_popcountll(f->columns);
 		gc->bytes_young += f->bytes;
 		return 0;

@@ -124,7 +124,7 @@ size_t manifest_find(const struct manifest *m, uint64_t off)
 #define ID_START 0xcbf29ce484222325
 
 /* Add to an FNV-1a hash, which is enough because segment IDs are random. */
-static uint64_t add_to_id(uint64_t id, const void *data, size_t len)
+static uint64_t add_bytes_to_hash(uint64_t id, const void *data, size_t len)
 {
 	const uint8_t *p = data;
 
@@ -135,23 +135,23 @@ static uint64_t add_to_id(uint64_t id, const void *data, size_t len)
 
 uint64_t manifest_bytes_id(const struct manifest *m)
 {
-	uint64_t id = add_to_id(ID_START, &m->size, sizeof(m->size));
+	uint64_t id = add_bytes_to_hash(ID_START, &m->size, sizeof(m->size));
 
 	for (size_t i = 0; i < m->n_segments; i++) {
 		const struct ckpt_segment *s = &m->segments[i];
 
-		id = add_to_id(id, s->id, sizeof(s->id));
-		id = add_to_id(id, &s->start, sizeof(s->start));
-		id = add_to_id(id, &s->length, sizeof(s->length));
+		id = add_bytes_to_hash(id, s->id, sizeof(s->id));
+		id = add_bytes_to_hash(id, &s->start, sizeof(s->start));
+		id = add_bytes_to_hash(id, &s->length, sizeof(s->length));
 		if (s->place)
-			id = add_to_id(id, &s->place, sizeof(s->place));
+			id = add_bytes_to_hash(id, &s->place, sizeof(s->place));
 	}
 	return id;
 }
 
 uint64_t tag_bytes_id(const char *tag)
 {
-	return add_to_id(ID_START, tag, strlen(tag));
+	return add_bytes_to_hash(ID_START, tag, strlen(tag));
 }
 
 bool manifest_has_segment(const struct manifest *m,
@@ -410,7 +410,7 @@ static int decode_segments(struct manifest *m, const uint8_t *p,
 
 /* Cut the map of units to the file's size. Units beyond it were cut off and are not read; without
  * this, the writer of a manifest could make every reader use much memory. */
-static void cut_to_size(struct manifest *m)
+static void cut_unit_map_to_file_size(struct manifest *m)
 {
 	struct ckpt_segment *s;
 	uint64_t left;
@@ -468,7 +468,7 @@ int manifest_decode(const void *data, size_t len, struct manifest **ret,
 		return rc;
 	p += SEGMENT * m->n_segments;
 	n_chunks = m->n_chunks;
-	cut_to_size(m);
+	cut_unit_map_to_file_size(m);
 	for (uint64_t i = 0; i < m->n_chunks; i++)
 		m->crcs[i] = get_le32(p + CRC * i);
 	if (m->n_chunks < n_chunks)

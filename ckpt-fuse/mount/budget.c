@@ -80,7 +80,7 @@ bool budget_wait(struct budget *b, uint64_t bytes, int64_t deadline_ns)
 	return ok;
 }
 
-static void give_bytes(struct budget *b, uint64_t bytes, uint64_t ahead)
+static void give_back_bytes(struct budget *b, uint64_t bytes, uint64_t ahead)
 {
 	AUTO_UNLOCK held = mutex_hold(&b->lock);
 
@@ -91,16 +91,16 @@ static void give_bytes(struct budget *b, uint64_t bytes, uint64_t ahead)
 
 void budget_give(struct budget *b, uint64_t bytes)
 {
-	give_bytes(b, bytes, 0);
+	give_back_bytes(b, bytes, 0);
 }
 
 void budget_give_ahead(struct budget *b, uint64_t bytes)
 {
-	give_bytes(b, bytes, bytes);
+	give_back_bytes(b, bytes, bytes);
 }
 
 /* Remove spare piece `i` from the list. Called with the lock held. */
-static void *take_spare(struct budget *b, unsigned int i)
+static void *remove_spare_piece(struct budget *b, unsigned int i)
 {
 	void *data = b->spare[i].data;
 
@@ -116,7 +116,7 @@ static void *find_spare(struct budget *b, size_t size)
 {
 	for (unsigned int i = b->n_spare; i > 0; i--)
 		if (b->spare[i - 1].size == size)
-			return take_spare(b, i - 1);
+			return remove_spare_piece(b, i - 1);
 	return NULL;
 }
 
@@ -142,7 +142,7 @@ void *budget_memory(struct budget *b, size_t size)
 	(void)pthread_mutex_lock(&b->lock);
 	data = find_spare(b, size);
 	while (!data && b->n_spare && b->used + b->spare_bytes > b->most) {
-		void *old = take_spare(b, 0);
+		void *old = remove_spare_piece(b, 0);
 
 		(void)pthread_mutex_unlock(&b->lock);
 		free(old);
@@ -163,7 +163,7 @@ void budget_memory_free(struct budget *b, void *data, size_t size)
 	}
 	(void)pthread_mutex_lock(&b->lock);
 	if (b->n_spare == BUDGET_SPARE_MAX)
-		old = take_spare(b, 0);
+		old = remove_spare_piece(b, 0);
 	b->spare[b->n_spare++] =
 		(struct budget_piece){ .data = data, .size = size };
 	b->spare_bytes += size;

@@ -73,8 +73,8 @@ static const struct option_program program = {
 };
 
 /* Open the file kept by the previous process, or a new one that is kept for the next. */
-static int open_kept(struct fd_keeper *k, const char *name, int *ret,
-		     struct error *err)
+static int open_kept_or_new_file(struct fd_keeper *k, const char *name,
+				 int *ret, struct error *err)
 {
 	int fd = fd_keeper_take(k, name);
 	int rc = 0;
@@ -96,7 +96,7 @@ static int open_kept(struct fd_keeper *k, const char *name, int *ret,
 /* ---------------------------------------------------------------------- the mount --- */
 
 /* Refuse a mount point on which another file system is mounted. */
-static int check_free(const char *path, struct error *err)
+static int check_nothing_mounted(const char *path, struct error *err)
 {
 	struct mount_line l = { .major = 0 };
 	int rc = mount_find(path, &l, err);
@@ -111,7 +111,7 @@ static int check_free(const char *path, struct error *err)
 /* Claim the mount point, so that one process at a time begins there. Two processes that wait for
  * their stores would both find it free, and the second would take down the mount of the first.
  * `*ret` is the claim. */
-static int claim_place(const char *run_dir, int *ret, struct error *err)
+static int claim_mount_point(const char *run_dir, int *ret, struct error *err)
 {
 	AUTO_FREE char *name = fs_join(run_dir, CKPT_CLAIM_FILE);
 	AUTO_CLOSE int fd = -1;
@@ -400,7 +400,7 @@ static int report_lost_and_drop_kept(struct fd_keeper *k, const char *why,
 {
 	AUTO_CLOSE int journal_fd = -1;
 	unsigned int n_lost = 0;
-	int rc = open_kept(k, JOURNAL_NAME, &journal_fd, err);
+	int rc = open_kept_or_new_file(k, JOURNAL_NAME, &journal_fd, err);
 
 	if (rc == 0)
 		rc = ckpt_tell_lost(journal_fd, &n_lost, err);
@@ -445,13 +445,14 @@ static int run_mount(const struct ckpt_mount_config *cfg, char **args,
 	if (rc == 0)
 		rc = fs_mkdir_p(cfg->run_dir, 0700, err);
 	if (rc == 0 && !is_successor)
-		rc = claim_place(cfg->run_dir, &r.claim_fd, err);
+		rc = claim_mount_point(cfg->run_dir, &r.claim_fd, err);
 	if (rc == 0 && !is_successor && path)
-		rc = check_free(path, err);
+		rc = check_nothing_mounted(path, err);
 	if (rc == 0)
-		rc = open_kept(keeper, JOURNAL_NAME, &journal_fd, err);
+		rc = open_kept_or_new_file(keeper, JOURNAL_NAME, &journal_fd,
+					   err);
 	if (rc == 0)
-		rc = open_kept(keeper, LIFE_NAME, &life_fd, err);
+		rc = open_kept_or_new_file(keeper, LIFE_NAME, &life_fd, err);
 	if (rc == 0) {
 		const struct ckpt_kept kept = { .journal_fd = journal_fd,
 						.life_fd = life_fd };

@@ -461,7 +461,7 @@ void node_forget_loss(struct ckpt_node *n)
 /* ------------------------------------------------------ changes that were begun --- */
 
 /* Index of the change, or n_begun: not found. Called with the lock held. */
-static size_t find_begun(const struct nodes *t, uint64_t request)
+static size_t find_begun_change(const struct nodes *t, uint64_t request)
 {
 	size_t i = 0;
 
@@ -471,7 +471,7 @@ static size_t find_begun(const struct nodes *t, uint64_t request)
 }
 
 /* With the lock. */
-static void drop_begun(struct nodes *t, size_t i)
+static void drop_begun_change(struct nodes *t, size_t i)
 {
 	t->n_begun--;
 	memmove(&t->begun[i], &t->begun[i + 1],
@@ -481,12 +481,13 @@ static void drop_begun(struct nodes *t, size_t i)
 /* Note a begun change; the oldest is dropped if there is no room, since the kernel no longer asks
  * for one that was answered at the moment of a kill. A change begun by an earlier process keeps
  * that property for each later process. False: it is noted already. Called with the lock held. */
-static bool add_begun(struct nodes *t, uint64_t request, bool is_predecessors)
+static bool add_begun_change(struct nodes *t, uint64_t request,
+			     bool is_predecessors)
 {
-	if (!request || find_begun(t, request) < t->n_begun)
+	if (!request || find_begun_change(t, request) < t->n_begun)
 		return false;
 	if (t->n_begun == NODES_BEGUN_MAX)
-		drop_begun(t, 0);
+		drop_begun_change(t, 0);
 	t->begun[t->n_begun++] =
 		(struct begun_change){ .request = request,
 				       .is_predecessors = is_predecessors };
@@ -497,14 +498,14 @@ void nodes_begin_change(struct nodes *t, uint64_t request)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
 
-	if (add_begun(t, request, false))
+	if (add_begun_change(t, request, false))
 		journal_number(t, 'B', request);
 }
 
 bool nodes_was_begun(struct nodes *t, uint64_t request)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
-	const size_t i = find_begun(t, request);
+	const size_t i = find_begun_change(t, request);
 
 	return i < t->n_begun && t->begun[i].is_predecessors;
 }
@@ -512,11 +513,11 @@ bool nodes_was_begun(struct nodes *t, uint64_t request)
 void nodes_end_change(struct nodes *t, uint64_t request)
 {
 	AUTO_UNLOCK held = mutex_hold(&t->lock);
-	const size_t i = find_begun(t, request);
+	const size_t i = find_begun_change(t, request);
 
 	if (i == t->n_begun)
 		return;
-	drop_begun(t, i);
+	drop_begun_change(t, i);
 	journal_number(t, 'E', request);
 }
 
@@ -594,7 +595,7 @@ void nodes_each(struct nodes *t, const struct ckpt_node *parent, nodes_fn *fn,
 
 /* ---------------------------------------------------------------------- restart --- */
 
-static void forget_all(struct nodes *t)
+static void free_all_nodes(struct nodes *t)
 {
 	struct ckpt_node *n, *next;
 
@@ -665,7 +666,7 @@ static void replay_renewal(struct nodes *t)
 	replay_remove(t, n->id);
 }
 
-static void replay_names(struct nodes *t)
+static void replay_node_names(struct nodes *t)
 {
 	struct ckpt_node *n, *next;
 
@@ -696,9 +697,9 @@ static void replay_record(struct nodes *t, const char *record)
 	else if (*record == 'D')
 		replay_remove(t, number);
 	else if (*record == 'B')
-		(void)add_begun(t, number, true);
-	else if (*record == 'E' && find_begun(t, number) < t->n_begun)
-		drop_begun(t, find_begun(t, number));
+		(void)add_begun_change(t, number, true);
+	else if (*record == 'E' && find_begun_change(t, number) < t->n_begun)
+		drop_begun_change(t, find_begun_change(t, number));
 	else if (*record == 'R')
 		replay_renewal(t);
 }
@@ -745,7 +746,7 @@ static int read_journal(struct nodes *t, struct error *err)
 		return error_errno(err, errno, "kept names");
 	for (size_t at = 0; at < len; at += strlen(data.data + at) + 1)
 		replay_record(t, data.data + at);
-	replay_names(t);
+	replay_node_names(t);
 	return 0;
 }
 
@@ -780,7 +781,7 @@ int nodes_init(struct nodes *t, int journal_fd, struct error *err)
 
 void nodes_fini(struct nodes *t)
 {
-	forget_all(t);
+	free_all_nodes(t);
 	(void)pthread_rwlock_destroy(&t->paths);
 	(void)pthread_cond_destroy(&t->committed);
 	(void)pthread_mutex_destroy(&t->commits);

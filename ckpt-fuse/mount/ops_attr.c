@@ -99,7 +99,7 @@ int ops_of_node(struct ckpt_mount *m, struct ckpt_node *n, int rc)
 
 /* ----------------------------------------------------------------- attributes --- */
 
-static void set_time(int64_t ns, struct stat *st)
+static void set_stat_times(int64_t ns, struct stat *st)
 {
 	st->st_mtim = clock_timespec(ns);
 	st->st_atim = st->st_ctim = st->st_mtim;
@@ -107,8 +107,8 @@ static void set_time(int64_t ns, struct stat *st)
 
 /* Programs that keep their newest folders only (checkpoint-10 beside checkpoint-9) go by this
  * time; of one that did not change here it is the mount's. */
-static void fill_folder(const struct ckpt_mount *m, const struct ckpt_node *n,
-			struct stat *st)
+static void fill_folder_stat(const struct ckpt_mount *m,
+			     const struct ckpt_node *n, struct stat *st)
 {
 	const int64_t changed_ns = atomic_load(&n->changed_ns);
 
@@ -116,11 +116,11 @@ static void fill_folder(const struct ckpt_mount *m, const struct ckpt_node *n,
 	st->st_nlink = 2;
 	st->st_uid = (uid_t)m->cfg->uid;
 	st->st_gid = (gid_t)m->cfg->gid;
-	set_time(changed_ns ? changed_ns : m->started_ns, st);
+	set_stat_times(changed_ns ? changed_ns : m->started_ns, st);
 }
 
-static void fill_file(const struct ckpt_mount *m, struct ckpt_node *n,
-		      const struct ckpt_stat *s, struct stat *st)
+static void fill_file_stat(const struct ckpt_mount *m, struct ckpt_node *n,
+			   const struct ckpt_stat *s, struct stat *st)
 {
 	const uint64_t size = node_tell_size(n, s->size);
 
@@ -132,7 +132,7 @@ static void fill_file(const struct ckpt_mount *m, struct ckpt_node *n,
 	st->st_size = (off_t)size;
 	st->st_blocks = (blkcnt_t)((size + 511) / 512);
 	st->st_blksize = (blksize_t)MIB;
-	set_time(s->attr.mtime_ns, st);
+	set_stat_times(s->attr.mtime_ns, st);
 }
 
 /* Get the attributes of the version being written; false: there is none, or it does not differ from
@@ -204,12 +204,12 @@ int ops_stat(struct ckpt_mount *m, struct ckpt_node *n, struct stat *ret,
 
 	*ret = (struct stat){ .st_ino = n->id };
 	if (n->is_folder) {
-		fill_folder(m, n, ret);
+		fill_folder_stat(m, n, ret);
 		return 0;
 	}
 	rc = stat_file(m, n, &st, err);
 	if (rc == 0)
-		fill_file(m, n, &st, ret);
+		fill_file_stat(m, n, &st, ret);
 	/* A link count of 0 tells programs that have the file open that it was removed or
 	 * replaced. */
 	if (rc == 0 && node_path(n, &path) == -ENOENT)
@@ -298,8 +298,9 @@ static int ask_store(struct ckpt_mount *m, const struct ckpt_node *known,
 
 /* Answer from a cached list. The list has the attributes of a plain file; of a striped file only if
  * its manifest was read. */
-static bool is_listed(struct ckpt_mount *m, const struct ckpt_node *known,
-		      struct name_look *l)
+static bool look_up_in_cached_list(struct ckpt_mount *m,
+				   const struct ckpt_node *known,
+				   struct name_look *l)
 {
 	struct listed_name e;
 
@@ -318,7 +319,8 @@ static bool is_listed(struct ckpt_mount *m, const struct ckpt_node *known,
 	return true;
 }
 
-static int tell_listed(void *arg, const struct ckpt_entry *e, struct error *err)
+static int add_to_cached_list(void *arg, const struct ckpt_entry *e,
+			      struct error *err)
 {
 	listed_add(arg, e);
 	return 0;
@@ -333,7 +335,7 @@ static void list_folder(struct ckpt_mount *m, const char *folder)
 
 	if (told)
 		rc = ckpt_list_short(m->store, folder, LISTED_SHORT,
-				     tell_listed, told, &ignored);
+				     add_to_cached_list, told, &ignored);
 	listed_end(m->listed, told, rc, clock_now_ns());
 }
 
@@ -357,14 +359,14 @@ static int look_up_name(struct ckpt_mount *m, const struct ckpt_node *known,
 {
 	int rc;
 
-	if (is_listed(m, known, l))
+	if (look_up_in_cached_list(m, known, l))
 		return 0;
 	read_listed_manifests(m, l);
-	if (is_listed(m, known, l))
+	if (look_up_in_cached_list(m, known, l))
 		return 0;
 	if (listed_is_wanted(m->listed, l->folder, clock_now_ns())) {
 		list_folder(m, l->folder);
-		if (is_listed(m, known, l))
+		if (look_up_in_cached_list(m, known, l))
 			return 0;
 	}
 	rc = ask_store(m, known, l, err);
@@ -446,18 +448,18 @@ static void fill_looked_up_entry(struct ckpt_mount *m, struct ckpt_node *n,
 		.entry_timeout = valid
 	};
 	if (n->is_folder) {
-		fill_folder(m, n, &e->attr);
+		fill_folder_stat(m, n, &e->attr);
 		return;
 	}
 	/* A writer may have begun since the look-up. */
 	if (!stat_writer(n, &st))
 		node_set_stat(n, &st);
-	fill_file(m, n, &st, &e->attr);
+	fill_file_stat(m, n, &st, &e->attr);
 }
 
 /* Remember that the name is absent: the next request may be an open that creates the file. */
-static void note_absent(fuse_req_t req, struct ckpt_node *parent,
-			const char *name, const struct name_look *l)
+static void remember_absent_name(fuse_req_t req, struct ckpt_node *parent,
+				 const char *name, const struct name_look *l)
 {
 	struct ckpt_mount *m = mount_of(req);
 	AUTO_BUF path = BUF_INIT;
@@ -478,7 +480,7 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	int rc = p ? find_name(m, p, name, true, &looked, &n, &err) : -ESTALE;
 
 	if (p)
-		note_absent(req, p, name, &looked);
+		remember_absent_name(req, p, name, &looked);
 	if (rc < 0) {
 		ops_fail(req, "lookup", rc, &err);
 	} else if (looked.asked_ns) {
@@ -552,8 +554,9 @@ static bool is_to_be_rewritten(const struct ckpt_stat *was,
 }
 
 /* With the locks of writers_commit(). */
-static int rewrite_with(struct ckpt_mount *m, struct ckpt_node *n,
-			const struct ckpt_attr *attr, struct error *err)
+static int rewrite_file_with_attr(struct ckpt_mount *m, struct ckpt_node *n,
+				  const struct ckpt_attr *attr,
+				  struct error *err)
 {
 	int rc = writers_begin_now(m, n, false, err);
 
@@ -588,7 +591,7 @@ static int set_attrs(struct ckpt_mount *m, struct ckpt_node *n,
 	 * readers (rsync has it open). */
 	if (is_to_be_rewritten(&was, &st.attr) &&
 	    !(was.is_striped && n->n_readers + n->n_peekers))
-		return rewrite_with(m, n, &st.attr, err);
+		return rewrite_file_with_attr(m, n, &st.attr, err);
 	rc = node_path(n, &path);
 	if (rc == 0)
 		rc = ckpt_set_attr(m->store, path.data, &st.attr, err);

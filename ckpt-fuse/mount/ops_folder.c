@@ -20,13 +20,13 @@ static bool was_change_begun(struct ckpt_mount *m)
 	return nodes_was_begun(&m->nodes, session_request_id());
 }
 
-static void begin_change(struct ckpt_mount *m)
+static void begin_folder_change(struct ckpt_mount *m)
 {
 	nodes_begin_change(&m->nodes, session_request_id());
 }
 
 /* Call after the request was answered. */
-static void end_change(struct ckpt_mount *m)
+static void end_folder_change(struct ckpt_mount *m)
 {
 	nodes_end_change(&m->nodes, session_request_id());
 }
@@ -65,7 +65,7 @@ static int make_folder(struct ckpt_mount *m, struct ckpt_node *parent,
 		rc = node_path_below(parent, name, &path);
 	if (rc < 0)
 		return rc;
-	begin_change(m);
+	begin_folder_change(m);
 	rc = ckpt_folder_make(m->store, path.data, err);
 	if (rc == -EEXIST && is_ours)
 		rc = 0;
@@ -92,7 +92,7 @@ void ops_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 		ops_fail(req, "mkdir", rc, &err);
 	else
 		ops_reply_entry(req, m, n);
-	end_change(m);
+	end_folder_change(m);
 }
 
 static void count_writers(void *arg, struct ckpt_node *n)
@@ -150,7 +150,7 @@ static void remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 		node_put(steal_ptr(&n));
 	}
 	if (rc == 0) {
-		begin_change(m);
+		begin_folder_change(m);
 		rc = fn(m, p, n, &err);
 	}
 	if (rc == -ENOENT && is_again) {
@@ -161,7 +161,7 @@ static void remove_child(fuse_req_t req, fuse_ino_t parent, const char *name,
 		node_note_change(p);
 	(void)pthread_rwlock_unlock(&m->nodes.paths);
 	ops_reply(req, NULL, what, rc, &err);
-	end_change(m);
+	end_folder_change(m);
 }
 
 void ops_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -258,7 +258,7 @@ static int rename_stored(struct ckpt_mount *m, struct ckpt_node *n,
 	if (rc == 0) {
 		if (o)
 			writing_begin_move(o);
-		begin_change(m);
+		begin_folder_change(m);
 		rc = ckpt_rename(m->store, from, to, err);
 		if (o)
 			writing_end_move(o, rc == 0, NULL);
@@ -404,7 +404,7 @@ static int move_unused_folder(struct ckpt_mount *m, const struct ops_move *v,
 	else if (rc == 0 && over && over != n && !v->is_again)
 		rc = remove_folder(m, v->to_parent, over, err);
 	if (rc == 0) {
-		begin_change(m);
+		begin_folder_change(m);
 		keep_folder(m, v->parent);
 		rc = ckpt_folder_rename(m->store, from.data, to.data, err);
 		listed_change_all(m->listed);
@@ -440,9 +440,9 @@ static int finish_move(struct ckpt_mount *m, const struct ops_move *v,
 
 /* Find the nodes of both names, and check that one may be renamed to the other; no folder may be
  * renamed meanwhile. 0 and no node: the previous process has done the rename. */
-static int find_names(struct ckpt_mount *m, const struct ops_move *v,
-		      struct ckpt_node **ret, struct ckpt_node **ret_over,
-		      struct error *err)
+static int find_nodes_to_rename(struct ckpt_mount *m, const struct ops_move *v,
+				struct ckpt_node **ret,
+				struct ckpt_node **ret_over, struct error *err)
 {
 	int rc = ops_find(m, v->parent, v->name, ret, err);
 
@@ -462,9 +462,9 @@ static int find_names(struct ckpt_mount *m, const struct ops_move *v,
 
 /* Find a file that is being committed, among those of a folder, the one that is renamed, and the
  * one that it replaces; returns a reference, NULL: none. */
-static struct ckpt_node *find_committed(struct ckpt_mount *m,
-					struct ckpt_node *n,
-					struct ckpt_node *over)
+static struct ckpt_node *find_file_being_committed(struct ckpt_mount *m,
+						   struct ckpt_node *n,
+						   struct ckpt_node *over)
 {
 	struct ops_below b = { .folder = n };
 	struct ckpt_node *c = NULL;
@@ -510,7 +510,8 @@ struct found_names {
 static bool must_look_again(struct ckpt_mount *m, struct found_names *f,
 			    bool may_wait, int *rc, struct error *err)
 {
-	AUTO_NODE c = may_wait ? find_committed(m, f->n, f->over) : NULL;
+	AUTO_NODE c =
+		may_wait ? find_file_being_committed(m, f->n, f->over) : NULL;
 	const bool is_folder = f->n->is_folder;
 	/* A closed file must be stored before it is renamed: otherwise the next process would take
 	 * it for lost. */
@@ -549,7 +550,7 @@ static int move_name(struct ckpt_mount *m, struct ops_move *v,
 			(void)pthread_rwlock_wrlock(&m->nodes.paths);
 		else
 			(void)pthread_rwlock_rdlock(&m->nodes.paths);
-		rc = find_names(m, v, &f.n, &f.over, err);
+		rc = find_nodes_to_rename(m, v, &f.n, &f.over, err);
 		if (rc < 0 || !f.n ||
 		    !must_look_again(m, &f, i < WRITERS_WAITS_MAX, &rc, err))
 			break;
@@ -592,7 +593,7 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 		node_note_change(to_p);
 	}
 	ops_reply(req, NULL, "rename", rc, &err);
-	end_change(m);
+	end_folder_change(m);
 }
 
 /* ---------------------------------------------------------------- what is not --- */

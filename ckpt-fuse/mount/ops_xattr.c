@@ -67,8 +67,8 @@ static int print_file_layout(struct ckpt_mount *m, struct ckpt_node *n,
 /* ---------------------------------------------------------------- that are kept --- */
 
 /* Load the node's extended attributes, including changes not committed yet. */
-static int load_kept(struct ckpt_mount *m, struct ckpt_node *n, struct buf *ret,
-		     struct error *err)
+static int load_node_xattrs(struct ckpt_mount *m, struct ckpt_node *n,
+			    struct buf *ret, struct error *err)
 {
 	AUTO_BUF path = BUF_INIT;
 	bool is_written;
@@ -107,7 +107,7 @@ static int get_xattr(struct ckpt_mount *m, struct ckpt_node *n,
 	 * exist here. */
 	if (strncmp(name, XATTR_NAMES, strlen(XATTR_NAMES)) != 0)
 		return -EOPNOTSUPP;
-	rc = load_kept(m, n, &list, err);
+	rc = load_node_xattrs(m, n, &list, err);
 	if (rc == 0)
 		rc = xattrs_get(list.data, list.len, name, &value, &len);
 	if (rc < 0)
@@ -250,7 +250,7 @@ void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 	struct error err = ERROR_INIT;
 	AUTO_BUF list = BUF_INIT;
 	AUTO_BUF names = BUF_INIT;
-	int rc = n ? load_kept(m, n, &list, &err) : -ESTALE;
+	int rc = n ? load_node_xattrs(m, n, &list, &err) : -ESTALE;
 
 	rc = ops_of_node(m, n, rc);
 	if (rc == 0)

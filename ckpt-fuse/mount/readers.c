@@ -91,8 +91,8 @@ int readers_keep(struct ckpt_mount *m, struct ckpt_node *n, struct error *err)
 }
 
 /* Make `f` the version that the node's readers have; takes `f`. Called with the lock held. */
-static int set_reading(struct ckpt_mount *m, struct ckpt_node *n,
-		       struct ckpt_file *f, struct error *err)
+static int set_version_of_readers(struct ckpt_mount *m, struct ckpt_node *n,
+				  struct ckpt_file *f, struct error *err)
 {
 	const uint64_t version = ckpt_file_bytes_id(f);
 	const uint64_t size = ckpt_file_stat(f)->size;
@@ -154,7 +154,7 @@ static int set_handle_version(struct ckpt_mount *m, struct ckpt_node *n,
 	else if (n->n_cached)
 		rc = reading_new(&m->readings, f, &h->reading, err);
 	else
-		rc = set_reading(m, n, f, err);
+		rc = set_version_of_readers(m, n, f, err);
 	if (rc < 0)
 		return rc;
 	if (!h->reading)

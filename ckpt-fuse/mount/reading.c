@@ -201,7 +201,7 @@ static void block_free(struct read_block *b)
 	free(b);
 }
 
-static void leave_active(struct reading *r)
+static void unlist_active_reading(struct reading *r)
 {
 	if (!r->used_ns)
 		return;
@@ -211,19 +211,19 @@ static void leave_active(struct reading *r)
 }
 
 /* Note a sequential read of the file. Called with the lock held. */
-static void note_active(struct reading *r)
+static void list_reading_as_active(struct reading *r)
 {
 	struct readings *all = r->all;
 	const int64_t now_ns = clock_now_ns();
 	struct reading *first;
 
-	leave_active(r);
+	unlist_active_reading(r);
 	r->used_ns = now_ns;
 	TAILQ_INSERT_TAIL(&all->active, r, active);
 	all->n_active++;
 	while ((first = TAILQ_FIRST(&all->active)) &&
 	       now_ns - first->used_ns > ACTIVE_NS)
-		leave_active(first);
+		unlist_active_reading(first);
 }
 
 /* Free a reading without references and running requests. */
@@ -236,7 +236,7 @@ static void reading_free(struct reading *r)
 		TAILQ_REMOVE(&r->all->idle, b, idle);
 		block_free(b);
 	}
-	leave_active(r);
+	unlist_active_reading(r);
 	(void)pthread_mutex_unlock(&r->all->lock);
 	zip_order_free(r->order);
 	grouped_file_free(r->file);
@@ -363,7 +363,7 @@ static void note_lost_block(struct reading *r, uint64_t off, uint64_t len)
 }
 
 /* Find the block that will be needed last. */
-static struct read_block *find_furthest(struct readings *all)
+static struct read_block *find_block_needed_last(struct readings *all)
 {
 	struct read_block *b, *furthest = NULL;
 	uint64_t most = 0;
@@ -384,7 +384,8 @@ static struct read_block *find_furthest(struct readings *all)
  * that was partly read and is not being continued, as programs that read here and there leave
  * behind. If a program waits for the memory, also a block that was read ahead. NULL: none. Called
  * with the lock held. */
-static struct read_block *find_victim(struct readings *all, bool is_ahead)
+static struct read_block *find_block_to_drop(struct readings *all,
+					     bool is_ahead)
 {
 	struct read_block *b;
 
@@ -392,7 +393,7 @@ static struct read_block *find_victim(struct readings *all, bool is_ahead)
 	if (b->rc < 0 || !b->r->used_ns ||
 	    (b->n_had && get_block_distance(b) > 0))
 		return b;
-	return is_ahead ? NULL : find_furthest(all);
+	return is_ahead ? NULL : find_block_needed_last(all);
 }
 
 /* With the lock. */
@@ -408,7 +409,7 @@ bool readings_shrink(struct readings *all)
 	struct read_block *b;
 
 	(void)pthread_mutex_lock(&all->lock);
-	b = find_victim(all, false);
+	b = find_block_to_drop(all, false);
 	if (b)
 		drop_block(b);
 	(void)pthread_mutex_unlock(&all->lock);
@@ -416,12 +417,13 @@ bool readings_shrink(struct readings *all)
 }
 
 /* With the lock. */
-static bool take_budget(struct readings *all, uint64_t bytes, bool is_ahead)
+static bool take_block_memory(struct readings *all, uint64_t bytes,
+			      bool is_ahead)
 {
 	uint64_t freed = 0;
 
 	while (!budget_take_ahead(all->budget, bytes)) {
-		struct read_block *b = find_victim(all, is_ahead);
+		struct read_block *b = find_block_to_drop(all, is_ahead);
 
 		/* Enough memory was freed, but others waited for it before. */
 		if (!b || freed >= bytes)
@@ -438,7 +440,7 @@ static struct read_block *block_new(struct reading *r, uint64_t off,
 {
 	struct read_block *b;
 
-	if (!take_budget(r->all, end - off, is_ahead))
+	if (!take_block_memory(r->all, end - off, is_ahead))
 		return NULL;
 	b = calloc(1, sizeof(*b));
 	if (b)
@@ -572,7 +574,7 @@ static void begin_order_read(struct reading *r, uint64_t off, size_t len)
 
 /* Read ahead in the known order. False: nothing is known about what follows these bytes. Called
  * with the lock held. */
-static bool read_in_order(struct reading *r, uint64_t off, size_t len)
+static bool read_ahead_in_zip_order(struct reading *r, uint64_t off, size_t len)
 {
 	struct zip_range x;
 
@@ -603,7 +605,7 @@ static uint64_t get_readahead_share(const struct reading *r)
 }
 
 /* With the lock. */
-static void set_window(struct reading *r)
+static void set_readahead_window(struct reading *r)
 {
 	const uint64_t share = get_readahead_share(r),
 		       most = r->all->readahead_most;
@@ -681,9 +683,9 @@ static struct read_block *wait_block(struct reading *r, uint64_t off,
 }
 
 /* Lend bytes of one more block; returns how many, or -errno; 0: no block available. */
-static int64_t lend_part(struct reading *r, uint64_t off, size_t len,
-			 const struct readahead_advice *a,
-			 struct reading_loan *loan, struct error *err)
+static int64_t lend_bytes_of_block(struct reading *r, uint64_t off, size_t len,
+				   const struct readahead_advice *a,
+				   struct reading_loan *loan, struct error *err)
 {
 	struct read_block *b =
 		loan->n < READING_PARTS_MAX ? wait_block(r, off, a) : NULL;
@@ -737,12 +739,13 @@ static int lend_own_buffer(struct reading *r, uint64_t off, size_t len,
 	return grouped_file_read(r->file, off, loan->own, len, err);
 }
 
-static int lend_all(struct reading *r, uint64_t off, size_t len,
-		    const struct readahead_advice *a, struct reading_loan *loan,
-		    struct error *err)
+static int lend_bytes_of_blocks(struct reading *r, uint64_t off, size_t len,
+				const struct readahead_advice *a,
+				struct reading_loan *loan, struct error *err)
 {
 	for (size_t done = 0; done < len;) {
-		int64_t n = lend_part(r, off + done, len - done, a, loan, err);
+		int64_t n = lend_bytes_of_block(r, off + done, len - done, a,
+						loan, err);
 
 		if (n < 0)
 			return (int)n;
@@ -768,14 +771,14 @@ int64_t reading_lend(struct reading *r, uint64_t off, size_t len,
 	a = readahead_note(&r->ahead, off, len, r->size);
 	if (!r->stays) {
 		if (a.goes_on || r->order)
-			note_active(r);
-		set_window(r);
+			list_reading_as_active(r);
+		set_readahead_window(r);
 		begin_order_read(r, off, len);
-		if (!read_in_order(r, off, len))
+		if (!read_ahead_in_zip_order(r, off, len))
 			(void)read_ahead(r, &a);
 	}
 	(void)pthread_mutex_unlock(&r->all->lock);
-	rc = lend_all(r, off, len, &a, ret, err);
+	rc = lend_bytes_of_blocks(r, off, len, &a, ret, err);
 	if (rc < 0) {
 		reading_return(r, ret);
 		return rc;

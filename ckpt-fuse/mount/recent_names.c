@@ -32,7 +32,7 @@ static struct recent_name *find_name(struct recent_names *r, pid_t thread,
 }
 
 /* Find a free place, or the oldest. Called with the lock held. */
-static struct recent_name *find_place(struct recent_names *r)
+static struct recent_name *find_free_or_oldest_name(struct recent_names *r)
 {
 	struct recent_name *best = &r->names[0];
 
@@ -49,7 +49,7 @@ void recent_names_add(struct recent_names *r, pid_t thread, const char *path,
 	struct recent_name *n = find_name(r, thread, path);
 
 	if (!n) {
-		n = find_place(r);
+		n = find_free_or_oldest_name(r);
 		free(n->path);
 		*n = (struct recent_name){ .path = strdup(path),
 					   .thread = thread };

@@ -14,7 +14,7 @@ void sending_init(struct sending *s, struct budget *b, struct pool *p)
 }
 
 /* Wait until all units are sent; the store's deadlines bound the wait. */
-static void wait_sent(struct sending *s)
+static void wait_for_sent_units(struct sending *s)
 {
 	AUTO_UNLOCK held = mutex_hold(&s->lock);
 
@@ -35,7 +35,7 @@ void sending_fini(struct sending *s)
 	(void)pthread_mutex_lock(&s->lock);
 	note_failure(s, -ECANCELED, &(struct error)ERROR_INIT);
 	(void)pthread_mutex_unlock(&s->lock);
-	wait_sent(s);
+	wait_for_sent_units(s);
 	ckpt_writer_free(s->writer);
 	(void)pthread_cond_destroy(&s->moved);
 	(void)pthread_mutex_destroy(&s->lock);
@@ -139,7 +139,7 @@ static void queue_unit(struct sending *s, struct sending_unit *x)
 }
 
 /* The first error of sent units; 0: all were stored. */
-static int sending_state(struct sending *s, struct error *err)
+static int get_first_send_error(struct sending *s, struct error *err)
 {
 	AUTO_UNLOCK held = mutex_hold(&s->lock);
 	int rc = s->rc;
@@ -153,7 +153,7 @@ int sending_add(struct sending *s, const struct staged_unit *unit, size_t len,
 		bool is_ours, struct error *err)
 {
 	struct sending_unit *x = malloc(sizeof(*x));
-	int rc = x ? sending_state(s, err) : error_nomem(err);
+	int rc = x ? get_first_send_error(s, err) : error_nomem(err);
 	uint32_t place = 0;
 
 	if (rc == 0)
@@ -186,8 +186,8 @@ int sending_end_segment(struct sending *s, struct error *err)
 {
 	int rc;
 
-	wait_sent(s);
-	rc = sending_state(s, err);
+	wait_for_sent_units(s);
+	rc = get_first_send_error(s, err);
 	return rc < 0 ? rc : ckpt_writer_end_segment(s->writer, err);
 }
 
@@ -195,8 +195,8 @@ int sending_end(struct sending *s, struct ckpt_stat *ret, struct error *err)
 {
 	int rc;
 
-	wait_sent(s);
-	rc = sending_state(s, err);
+	wait_for_sent_units(s);
+	rc = get_first_send_error(s, err);
 	if (rc == 0 && ret)
 		rc = ckpt_commit(s->writer, ret, err);
 	ckpt_writer_free(s->writer);

@@ -131,8 +131,9 @@ size_t unit_stage_drop(struct unit_stage *s, struct staged_unit *x)
 /* ------------------------------------------------------------------------ ranges --- */
 
 /* Find the ranges that touch [from, to]; *ret_first is the first of them; returns their number. */
-static unsigned int find_touching(const struct staged_unit *x, uint32_t from,
-				  uint32_t to, unsigned int *ret_first)
+static unsigned int find_touching_ranges(const struct staged_unit *x,
+					 uint32_t from, uint32_t to,
+					 unsigned int *ret_first)
 {
 	unsigned int i = 0, n = 0;
 
@@ -149,12 +150,14 @@ bool staged_can_write(const struct staged_unit *x, size_t at, size_t len)
 	unsigned int i;
 
 	return x->is_whole || x->n_written < STAGE_RANGES_MAX ||
-	       find_touching(x, (uint32_t)at, (uint32_t)(at + len), &i) > 0;
+	       find_touching_ranges(x, (uint32_t)at, (uint32_t)(at + len), &i) >
+		       0;
 }
 
-static void note_range(struct staged_unit *x, uint32_t from, uint32_t to)
+static void note_written_range(struct staged_unit *x, uint32_t from,
+			       uint32_t to)
 {
-	unsigned int i, n = find_touching(x, from, to, &i);
+	unsigned int i, n = find_touching_ranges(x, from, to, &i);
 	struct stage_range r = { .from = from, .to = to };
 
 	/* The table of ranges is full: extend the range before over the gap. */
@@ -202,7 +205,7 @@ void staged_write(struct unit_stage *s, struct staged_unit *x, size_t at,
 		x->set = at + len;
 	x->used = ++s->clock;
 	x->is_dirty = true;
-	note_range(x, (uint32_t)at, (uint32_t)(at + len));
+	note_written_range(x, (uint32_t)at, (uint32_t)(at + len));
 	x->is_whole = x->is_whole || staged_is_full(s, x);
 }
 

@@ -69,7 +69,7 @@ void writing_free(struct writing *w)
 
 /* --------------------------------------------------------------------- writes --- */
 
-static void note_change(struct writing *w)
+static void mark_file_changed(struct writing *w)
 {
 	w->is_dirty = true;
 	w->is_torn = false;
@@ -121,7 +121,7 @@ int writing_write(struct writing *w, uint64_t off, const void *data, size_t len,
 	if (off == WRITING_AT_END)
 		off = w->size;
 	if (rc == 0) {
-		note_change(w);
+		mark_file_changed(w);
 		rc = write_pieces(w, off, data, len, err);
 	}
 	if (rc == 0)
@@ -172,7 +172,7 @@ static int restart_empty(struct writing *w, struct error *err)
 	w->n_begun++;
 	w->rc = 0;
 	w->is_loaded = true;
-	note_change(w);
+	mark_file_changed(w);
 	return 0;
 }
 
@@ -182,7 +182,7 @@ static int truncate_to(struct writing *w, uint64_t size, struct error *err)
 
 	if (rc < 0 || size == w->size)
 		return rc;
-	note_change(w);
+	mark_file_changed(w);
 	if (size > w->size) {
 		rc = writing_extend(w, size, err);
 	} else {
@@ -351,7 +351,7 @@ static int64_t read_pieces(struct writing *w, uint64_t off, char *dst,
 }
 
 /* Are all of the bytes in memory? */
-static bool has_staged(struct writing *w, uint64_t off, size_t len)
+static bool are_bytes_staged(struct writing *w, uint64_t off, size_t len)
 {
 	while (len) {
 		const size_t n = get_length_within_unit(w, off, len);
@@ -376,7 +376,7 @@ int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 		if (len > w->size - off)
 			len = (size_t)(w->size - off);
 		if (!w->is_dirty && !w->is_staged_whole &&
-		    (w->path || w->reader) && !has_staged(w, off, len)) {
+		    (w->path || w->reader) && !are_bytes_staged(w, off, len)) {
 			n = open_committed(w, err);
 			n = n < 0 ? n : read_committed(w, off, buf, len, err);
 		} else {
@@ -390,7 +390,7 @@ int64_t writing_read(struct writing *w, uint64_t off, void *buf, size_t len,
 
 /* After a rename the objects have other tags: update the version. If another writer replaced the
  * file at that moment, the version stays different from ours. */
-static void follow_version(struct writing *w)
+static void update_version_after_rename(struct writing *w)
 {
 	struct error ignored = ERROR_INIT;
 	struct ckpt_version now;
@@ -417,7 +417,7 @@ void writing_end_move(struct writing *w, bool is_moved, char *path)
 		w->path = path;
 	}
 	if (is_moved && w->path && w->version.is_known)
-		follow_version(w);
+		update_version_after_rename(w);
 	writing_unlock(w);
 }
 
@@ -463,7 +463,7 @@ void writing_tear(struct writing *w, unsigned int n_begun)
 	w->is_torn = w->is_dirty && (w->is_torn || n_begun == w->n_begun);
 }
 
-static struct writing_seen seen_of(struct writing *w)
+static struct writing_seen get_writing_seen(struct writing *w)
 {
 	AUTO_UNLOCK held = mutex_hold(&w->seen_lock);
 
@@ -472,25 +472,25 @@ static struct writing_seen seen_of(struct writing *w)
 
 bool writing_is_torn(struct writing *w)
 {
-	return seen_of(w).is_torn;
+	return get_writing_seen(w).is_torn;
 }
 
 bool writing_is_pending(struct writing *w)
 {
-	const struct writing_seen seen = seen_of(w);
+	const struct writing_seen seen = get_writing_seen(w);
 
 	return seen.is_dirty && !seen.is_torn && !seen.rc;
 }
 
 bool writing_is_dirty(struct writing *w)
 {
-	return seen_of(w).is_dirty;
+	return get_writing_seen(w).is_dirty;
 }
 
 bool writing_stat(struct writing *w, uint64_t *ret_size,
 		  struct ckpt_attr *ret_attr)
 {
-	const struct writing_seen seen = seen_of(w);
+	const struct writing_seen seen = get_writing_seen(w);
 
 	*ret_size = seen.size;
 	*ret_attr = seen.attr;
@@ -499,7 +499,7 @@ bool writing_stat(struct writing *w, uint64_t *ret_size,
 
 int writing_state(struct writing *w, struct error *err)
 {
-	const struct writing_seen seen = seen_of(w);
+	const struct writing_seen seen = get_writing_seen(w);
 
 	if (seen.rc < 0 && err)
 		*err = seen.err;

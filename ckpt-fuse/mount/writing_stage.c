@@ -238,32 +238,33 @@ static bool can_unit_leave_memory(const struct writing *w,
 				(x->u + 1) * w->stage.unit <= w->size);
 }
 
-static bool is_full(const struct writing *w, const struct staged_unit *x)
+static bool is_dirty_unit_full(const struct writing *w,
+			       const struct staged_unit *x)
 {
 	return x->is_dirty && staged_is_full(&w->stage, x);
 }
 
-static size_t count_full(const struct writing *w)
+static size_t count_full_units(const struct writing *w)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < w->stage.n; i++)
-		n += is_full(w, &w->stage.units[i]);
+		n += is_dirty_unit_full(w, &w->stage.units[i]);
 	return n;
 }
 
 enum unit_kind { UNIT_ANY, UNIT_FULL, UNIT_CLEAN };
 
-static bool is_kind(const struct writing *w, const struct staged_unit *x,
-		    enum unit_kind kind)
+static bool is_unit_of_kind(const struct writing *w,
+			    const struct staged_unit *x, enum unit_kind kind)
 {
 	return kind == UNIT_ANY ||
-	       (kind == UNIT_FULL ? is_full(w, x) : !x->is_dirty);
+	       (kind == UNIT_FULL ? is_dirty_unit_full(w, x) : !x->is_dirty);
 }
 
 /* The least recently used unit that can leave; NULL: none. */
-static struct staged_unit *find_oldest(struct writing *w, uint64_t keep,
-				       enum unit_kind kind)
+static struct staged_unit *find_oldest_unit(struct writing *w, uint64_t keep,
+					    enum unit_kind kind)
 {
 	struct staged_unit *best = NULL;
 
@@ -271,7 +272,7 @@ static struct staged_unit *find_oldest(struct writing *w, uint64_t keep,
 		struct staged_unit *x = &w->stage.units[i];
 
 		if (x->u == keep || !can_unit_leave_memory(w, x) ||
-		    !is_kind(w, x, kind))
+		    !is_unit_of_kind(w, x, kind))
 			continue;
 		if (!best || x->used < best->used)
 			best = x;
@@ -318,11 +319,11 @@ int writing_send_full(struct writing *w, struct error *err)
 	int rc = 0;
 
 	while (rc == 0 && w->stage.n * w->stage.unit > tail &&
-	       count_full(w) * w->stage.unit > tail - w->stage.unit &&
-	       (x = find_oldest(w, WRITING_NO_UNIT, UNIT_FULL)))
+	       count_full_units(w) * w->stage.unit > tail - w->stage.unit &&
+	       (x = find_oldest_unit(w, WRITING_NO_UNIT, UNIT_FULL)))
 		rc = send_or_drop_unit(w, x, err);
 	while (rc == 0 && w->stage.n * w->stage.unit > most) {
-		x = find_oldest(w, WRITING_NO_UNIT, UNIT_ANY);
+		x = find_oldest_unit(w, WRITING_NO_UNIT, UNIT_ANY);
 		if (x)
 			rc = send_or_drop_unit(w, x, err);
 		else if (!fill_oldest_partial_unit(w, WRITING_NO_UNIT, &rc,
@@ -337,13 +338,13 @@ int writing_send_full(struct writing *w, struct error *err)
 static void free_one_unit(struct writing *w)
 {
 	struct error err = ERROR_INIT;
-	struct staged_unit *x = find_oldest(w, WRITING_NO_UNIT, UNIT_ANY);
+	struct staged_unit *x = find_oldest_unit(w, WRITING_NO_UNIT, UNIT_ANY);
 	int rc;
 
 	if (!x && fill_oldest_partial_unit(w, WRITING_NO_UNIT, &rc, &err))
-		x = find_oldest(w, WRITING_NO_UNIT, UNIT_ANY);
+		x = find_oldest_unit(w, WRITING_NO_UNIT, UNIT_ANY);
 	if (x && x->is_dirty && begin_segment(w, 0, 0, &err) < 0)
-		x = find_oldest(w, WRITING_NO_UNIT, UNIT_CLEAN);
+		x = find_oldest_unit(w, WRITING_NO_UNIT, UNIT_CLEAN);
 	if (x)
 		(void)writing_lose(w, send_or_drop_unit(w, x, &err), &err);
 }
@@ -367,7 +368,7 @@ static struct writing *free_units_of_others(struct writing *me)
 			continue;
 		while (rc == 0 && w->is_dirty && w->sending.writer &&
 		       ckpt_writer_in_segment(w->sending.writer) &&
-		       (x = find_oldest(w, WRITING_NO_UNIT, UNIT_ANY)))
+		       (x = find_oldest_unit(w, WRITING_NO_UNIT, UNIT_ANY)))
 			rc = writing_lose(w, send_or_drop_unit(w, x, &err),
 					  &err);
 		if (w->path && w->rc == 0 &&
@@ -392,7 +393,7 @@ static int writing_reserve(struct writing *w, uint64_t bytes, uint64_t keep,
 
 	while (rc == 0 && !budget_take(all->budget, bytes)) {
 		int64_t until = clock_now_ns() + ASK_AGAIN_NS;
-		struct staged_unit *x = find_oldest(w, keep, UNIT_ANY);
+		struct staged_unit *x = find_oldest_unit(w, keep, UNIT_ANY);
 		struct writing *other;
 
 		if (x) {
@@ -431,8 +432,8 @@ int writing_have_unit(struct writing *w, uint64_t u, size_t need,
 }
 
 /* Read a unit from the store. A sent unit can be read only after its segment was ended. */
-static int read_stored(struct writing *w, uint64_t u, void *buf,
-		       struct error *err)
+static int read_unit_from_store(struct writing *w, uint64_t u, void *buf,
+				struct error *err)
 {
 	int rc = 0;
 
@@ -452,7 +453,7 @@ int writing_fill(struct writing *w, struct staged_unit *x, struct error *err)
 	int rc = stored ? 0 : error_nomem(err);
 
 	if (rc == 0 && len)
-		rc = read_stored(w, x->u, stored, err);
+		rc = read_unit_from_store(w, x->u, stored, err);
 	if (rc == 0)
 		staged_fill(x, stored, len);
 	return rc;
@@ -537,8 +538,8 @@ int writing_extend(struct writing *w, uint64_t size, struct error *err)
 /* Stage the whole file and mark it dirty, since no writer knows its units: a plain object; a small
  * file that is striped only for its attributes, and may become plain; and a file that a group wrote
  * in smaller units than a writer uses. */
-static int stage_whole(struct writing *w, struct ckpt_file *f,
-		       struct error *err)
+static int stage_whole_file(struct writing *w, struct ckpt_file *f,
+			    struct error *err)
 {
 	const uint64_t size = ckpt_file_stat(f)->size;
 	struct staged_unit *x;
@@ -580,7 +581,7 @@ static int stage_existing_file(struct writing *w, struct ckpt_file *f,
 
 	if (!st->is_striped || st->size <= unit || unit > CKPT_PART_UNIT ||
 	    st->chunk_size != CKPT_PART_CHUNK)
-		return stage_whole(w, f, err);
+		return stage_whole_file(w, f, err);
 	w->stage.unit = unit;
 	return sending_begin(&w->sending, w->all->store, w->path, f, unit, err);
 }
@@ -654,7 +655,7 @@ static int load_file(struct writing *w, struct ckpt_file *f, struct error *err)
 	return 0;
 }
 
-static int load_all(struct writing *w, struct error *err)
+static int load_whole_file(struct writing *w, struct error *err)
 {
 	struct ckpt_file *f;
 	int rc;
@@ -675,5 +676,5 @@ int writing_prepare(struct writing *w, struct error *err)
 
 	if (rc < 0 && err)
 		*err = w->err;
-	return rc < 0 ? rc : load_all(w, err);
+	return rc < 0 ? rc : load_whole_file(w, err);
 }

@@ -224,7 +224,7 @@ void zip_order_free(struct zip_order *o)
 	free(o);
 }
 
-static bool has_byte(const struct zip_tensor *t, uint64_t off)
+static bool tensor_has_byte(const struct zip_tensor *t, uint64_t off)
 {
 	return off >= t->off && off - t->off < t->len;
 }
@@ -251,11 +251,11 @@ static bool reaches_into(const struct zip_tensor *t, uint64_t off, uint64_t len)
 	return off < t->off + t->len && off + len > t->off;
 }
 
-static uint32_t find_byte(const struct zip_order *o, uint64_t off)
+static uint32_t find_tensor_with_byte(const struct zip_order *o, uint64_t off)
 {
 	const uint32_t from = find_first_tensor_behind(o, off);
 
-	return from && has_byte(&o->t[o->by_off[from - 1]], off)
+	return from && tensor_has_byte(&o->t[o->by_off[from - 1]], off)
 		       ? o->by_off[from - 1]
 		       : o->n;
 }
@@ -271,13 +271,13 @@ static uint32_t find_tensor(const struct zip_order *o, uint64_t off,
 	for (i = o->now; i < o->n && i - o->now <= 1; i++)
 		if (reaches_into(&o->t[i], off, len))
 			return i;
-	i = find_byte(o, off + len - 1);
-	return i < o->n ? i : find_byte(o, off);
+	i = find_tensor_with_byte(o, off + len - 1);
+	return i < o->n ? i : find_tensor_with_byte(o, off);
 }
 
 /* The last of the tensors, consecutive in the order, that the range reaches into. */
-static uint32_t last_reached(const struct zip_order *o, uint32_t i,
-			     uint64_t off, uint64_t len)
+static uint32_t find_last_reached_tensor(const struct zip_order *o, uint32_t i,
+					 uint64_t off, uint64_t len)
 {
 	while (i + 1 < o->n && reaches_into(&o->t[i + 1], off, len))
 		i++;
@@ -304,7 +304,7 @@ bool zip_order_note(struct zip_order *o, uint64_t off, uint64_t len,
 		return false;
 	if (!is_in_order(o, i))
 		return true;
-	i = last_reached(o, i, off, len);
+	i = find_last_reached_tensor(o, i, off, len);
 	at = o->t[i].start + (off + len - o->t[i].off);
 	if (i < o->now || i - o->now > ZIP_ORDER_SKIP) {
 		/* The reader has moved: continue from here. */
@@ -356,8 +356,9 @@ bool zip_order_next(struct zip_order *o, struct zip_range *ret)
 
 /* Find which of these bytes comes first in the order; false: none is needed. A block has parts of
  * several tensors, of which the first may have been read already. */
-static bool find_wanted(const struct zip_order *o, uint64_t off, uint64_t len,
-			uint32_t *ret_tensor, uint64_t *ret)
+static bool find_first_needed_byte(const struct zip_order *o, uint64_t off,
+				   uint64_t len, uint32_t *ret_tensor,
+				   uint64_t *ret)
 {
 	uint64_t least = UINT64_MAX;
 
@@ -387,7 +388,8 @@ uint64_t zip_order_distance(const struct zip_order *o, uint64_t off,
 	uint32_t i;
 	uint64_t at;
 
-	return find_wanted(o, off, len, &i, &at) ? at - o->next : UINT64_MAX;
+	return find_first_needed_byte(o, off, len, &i, &at) ? at - o->next
+							    : UINT64_MAX;
 }
 
 void zip_order_lost(struct zip_order *o, uint64_t off, uint64_t len)
@@ -395,7 +397,7 @@ void zip_order_lost(struct zip_order *o, uint64_t off, uint64_t len)
 	uint32_t i;
 	uint64_t at;
 
-	if (!find_wanted(o, off, len, &i, &at) || at >= o->asked)
+	if (!find_first_needed_byte(o, off, len, &i, &at) || at >= o->asked)
 		return;
 	o->asked = at;
 	o->cursor = i;
