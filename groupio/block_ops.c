@@ -179,7 +179,7 @@ static int seal_block(struct kept_block *k, struct error *err)
 	return 0;
 }
 
-static void settle_block(struct kept_block *k)
+static void pass_block_on(struct kept_block *k)
 {
 	struct blocks *b = k->all;
 	struct error err = ERROR_INIT;
@@ -200,17 +200,17 @@ static void settle_block(struct kept_block *k)
 	block_unref(k);
 }
 
-static void settle_run(struct work *w)
+static void run_block_settle(struct work *w)
 {
 	struct block_settle *s = container_of(w, struct block_settle, work);
 
-	settle_block(s->block);
+	pass_block_on(s->block);
 	free(s);
 }
 
 /* Start passing the block on in a thread; takes a reference. When too many blocks wait
  * already, the calling thread does the work, which slows the program down. */
-static void begin_settle(struct kept_block *k)
+static void begin_to_pass_block_on(struct kept_block *k)
 {
 	struct blocks *b = k->all;
 	struct block_settle *s = NULL;
@@ -222,13 +222,13 @@ static void begin_settle(struct kept_block *k)
 	if (!is_short)
 		s = calloc(1, sizeof(*s));
 	if (s) {
-		s->work.run = settle_run;
+		s->work.run = run_block_settle;
 		s->block = k;
 		if (pool_submit(b->pool, &s->work) == 0)
 			return;
 		free(s);
 	}
-	settle_block(k);
+	pass_block_on(k);
 }
 
 static int check_memory(struct blocks *b, int fd, uint64_t *ret_len,
@@ -308,7 +308,7 @@ int blocks_put(struct blocks *b, const char *name, int fd, struct error *err)
 	(void)pthread_mutex_lock(&b->lock);
 	b->stats.put_total++;
 	(void)pthread_mutex_unlock(&b->lock);
-	begin_settle(k);
+	begin_to_pass_block_on(k);
 	return 0;
 }
 
@@ -347,7 +347,7 @@ static void blocks_pace_nothing(struct pace *p)
 }
 
 /* Raise the limit of open files, since each block in memory has a descriptor. */
-static size_t raise_files(void)
+static size_t raise_open_files_limit(void)
 {
 	struct rlimit r;
 
@@ -369,7 +369,7 @@ int blocks_new(const struct blocks_config *cfg, struct blocks **ret,
 	b->cfg = *cfg;
 	if (cfg->group)
 		b->secret = cfg->group->secret;
-	b->n_blocks_max = raise_files();
+	b->n_blocks_max = raise_open_files_limit();
 	b->pace = (struct pace){ .level = blocks_pace_level,
 				 .moves = blocks_pace_nothing,
 				 .wait = blocks_pace_nothing };

@@ -164,14 +164,14 @@ static void remove_oldest(struct stored_blocks *l, uint64_t share)
 		}
 }
 
-static uint64_t own_share(struct blocks *b)
+static uint64_t get_own_share_of_store(struct blocks *b)
 {
 	return b->cfg.stored / (blocks_count_members(b) + 1);
 }
 
 static bool begin_trim(struct blocks *b, uint64_t written)
 {
-	const uint64_t share = own_share(b);
+	const uint64_t share = get_own_share_of_store(b);
 	bool is_due;
 
 	(void)pthread_mutex_lock(&b->lock);
@@ -189,7 +189,7 @@ static bool begin_trim(struct blocks *b, uint64_t written)
 
 /* List the stored blocks that this node owns and remove the oldest, so that there is room
  * for the writes until the next pass. */
-static void trim_once(struct blocks *b, uint64_t share)
+static void trim_stored_blocks_once(struct blocks *b, uint64_t share)
 {
 	struct stored_blocks l = { .all = b };
 	struct error err = ERROR_INIT;
@@ -206,11 +206,11 @@ static void trim_once(struct blocks *b, uint64_t share)
 /* Trim the store. Blocks that are written during a pass may make another pass due. */
 static void trim_store(struct blocks *b)
 {
-	const uint64_t share = own_share(b);
+	const uint64_t share = get_own_share_of_store(b);
 	bool is_due = true;
 
 	while (is_due && !atomic_load(&b->is_ending)) {
-		trim_once(b, share);
+		trim_stored_blocks_once(b, share);
 		(void)pthread_mutex_lock(&b->lock);
 		is_due = b->stored_since > share / TRIM_PART;
 		b->stored_since = is_due ? 0 : b->stored_since;
@@ -250,7 +250,8 @@ void block_store_write(struct kept_block *k)
 	const void *data;
 	int rc;
 
-	if (!b->cfg.stored || b->cfg.read_only || k->len > own_share(b))
+	if (!b->cfg.stored || b->cfg.read_only ||
+	    k->len > get_own_share_of_store(b))
 		return;
 	rc = block_map(k, &data, &err);
 	if (rc == 0) {

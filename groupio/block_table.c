@@ -26,7 +26,7 @@ static void count_memory(struct blocks *b)
 	b->stats.memory_bytes = b->used;
 }
 
-static void give_room(struct kept_block *k)
+static void give_back_block_memory(struct kept_block *k)
 {
 	struct blocks *b = k->all;
 
@@ -48,7 +48,7 @@ static void forget_block(struct kept_block *k)
 static void free_block(struct kept_block *k)
 {
 	forget_block(k);
-	give_room(k);
+	give_back_block_memory(k);
 	if (k->map)
 		(void)munmap(k->map, k->len);
 	fd_close(k->fd);
@@ -120,7 +120,7 @@ static bool evict_one(struct blocks *b)
 	return true;
 }
 
-static bool take_room(struct kept_block *k, uint64_t len)
+static bool take_block_room(struct kept_block *k, uint64_t len)
 {
 	struct blocks *b = k->all;
 
@@ -283,7 +283,7 @@ int block_take_memory(struct kept_block *k, int fd, uint64_t len,
 	bool ok;
 
 	(void)pthread_mutex_lock(&b->lock);
-	ok = k->room || take_room(k, len);
+	ok = k->room || take_block_room(k, len);
 	if (ok) {
 		k->fd = fd;
 		k->len = len;
@@ -368,7 +368,7 @@ int block_fill_begin(struct block_fill *f, struct kept_block *k, uint64_t len,
 
 	*f = (struct block_fill){ .block = k, .fd = -1, .len = len };
 	(void)pthread_mutex_lock(&b->lock);
-	ok = take_room(k, len);
+	ok = take_block_room(k, len);
 	(void)pthread_mutex_unlock(&b->lock);
 	if (!ok)
 		return error_set(err, ENOBUFS,
@@ -415,7 +415,7 @@ void block_fill_fini(struct block_fill *f)
 	/* Give back the room of a failed fetch: another fetch of the block may follow. */
 	if (f->block && f->block->fd < 0) {
 		(void)pthread_mutex_lock(&f->block->all->lock);
-		give_room(f->block);
+		give_back_block_memory(f->block);
 		(void)pthread_mutex_unlock(&f->block->all->lock);
 	}
 }

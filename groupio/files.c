@@ -462,7 +462,7 @@ static void withdraw_file_from_members(struct group_file *f)
 }
 
 /* A file whose members must still be told that it is closed here. With the lock. */
-static struct group_file *find_let_go(struct group *g)
+static struct group_file *find_file_to_withdraw(struct group *g)
 {
 	struct group_file *f, *next;
 
@@ -474,7 +474,8 @@ static struct group_file *find_let_go(struct group *g)
 
 /* The file that has been closed here for longest, and the number `*ret_n` of all such files.
  * With the lock. */
-static struct group_file *find_idle(struct group *g, size_t *ret_n)
+static struct group_file *find_longest_closed_file(struct group *g,
+						   size_t *ret_n)
 {
 	struct group_file *f, *next, *oldest = NULL;
 
@@ -496,9 +497,9 @@ void files_withdraw_idle(struct group *g, int64_t now_ns)
 	size_t n;
 
 	(void)pthread_mutex_lock(&g->lock);
-	while ((f = find_let_go(g)))
+	while ((f = find_file_to_withdraw(g)))
 		withdraw_file_from_members(f);
-	while ((f = find_idle(g, &n)) &&
+	while ((f = find_longest_closed_file(g, &n)) &&
 	       (n > IDLE_MAX || now_ns - f->used_ns > IDLE_NS))
 		withdraw_file_from_members(f);
 	(void)pthread_mutex_unlock(&g->lock);
@@ -510,7 +511,7 @@ bool group_shed(struct group *g)
 	size_t n;
 
 	(void)pthread_mutex_lock(&g->lock);
-	f = find_idle(g, &n);
+	f = find_longest_closed_file(g, &n);
 	if (f) {
 		f->n_known++;
 		drop_file_origin(f);

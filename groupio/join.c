@@ -109,7 +109,7 @@ static bool find_own_address(const struct group_place *p, char ret[64])
 	return true;
 }
 
-static bool is_own(const struct group_place *p)
+static bool is_own_place(const struct group_place *p)
 {
 	return p->addr[0] && (net_addr_is_loopback(&p->found) ||
 			      net_addr_is_own(&p->found, p->found_len));
@@ -181,7 +181,7 @@ static void begin_to_listen(struct group *g)
 	/* Several addresses may be this machine's, and another mount may listen at one: take
 	 * the first that is free. */
 	for (size_t i = 0; i < g->n_places && !ok; i++)
-		ok = is_own(&g->places[i]) &&
+		ok = is_own_place(&g->places[i]) &&
 		     listen_at(g, g->places[i].addr, &files, &err);
 	if (!ok)
 		ok = find_own_address(any, addr) &&
@@ -198,7 +198,7 @@ static void begin_to_listen(struct group *g)
 
 /* -------------------------------------------------------------------- looking up --- */
 
-static void place_look_up(struct group_place *p, int64_t now_ns)
+static void start_address_look_up(struct group_place *p, int64_t now_ns)
 {
 	struct error err = ERROR_INIT;
 
@@ -210,7 +210,7 @@ static void place_look_up(struct group_place *p, int64_t now_ns)
 	p->next_ns = now_ns + LOOK_UP_AGAIN_NS;
 }
 
-static void place_looked_up(struct group_place *p, int64_t now_ns)
+static void take_looked_up_address(struct group_place *p, int64_t now_ns)
 {
 	const int rc =
 		look_up_take(steal_ptr(&p->look_up), &p->found, &p->found_len);
@@ -279,11 +279,11 @@ static void advance_place(struct group *g, struct group_place *p,
 			  int64_t now_ns)
 {
 	if (p->look_up && look_up_is_over(p->look_up))
-		place_looked_up(p, now_ns);
+		take_looked_up_address(p, now_ns);
 	if (p->look_up || now_ns < p->next_ns)
 		return;
 	if (!p->addr[0]) {
-		place_look_up(p, now_ns);
+		start_address_look_up(p, now_ns);
 		return;
 	}
 	if (!g->net || strcmp(net_self(g->net)->addr, p->addr) == 0 ||
@@ -315,7 +315,7 @@ static void tell_next_member(struct group *g, int64_t now_ns)
 /* Does this new node still look for the others? It has found them when the expected number
  * is linked; if no number is known, when it is itself at a place or linked with one, and linked
  * with all members it was told of. */
-static bool is_looking(const struct group *g, int64_t now_ns)
+static bool is_looking_for_members(const struct group *g, int64_t now_ns)
 {
 	bool has_met = false;
 	const struct group_peer *p;
@@ -341,7 +341,8 @@ static void look_joined(struct group *g, int64_t now_ns)
 	const int64_t settles_ns = now_ns + GROUP_SETTLE_NS;
 
 	(void)pthread_mutex_lock(&g->lock);
-	if (g->is_joining && (now_ns > g->joins_ns || !is_looking(g, now_ns))) {
+	if (g->is_joining &&
+	    (now_ns > g->joins_ns || !is_looking_for_members(g, now_ns))) {
 		g->is_joining = false;
 		if (g->joins_ns > settles_ns)
 			g->joins_ns = settles_ns;

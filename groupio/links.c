@@ -103,7 +103,7 @@ static const char *const fault_text[] = {
 	[GROUP_WRONG] = "it sent bytes that are not the file's",
 };
 
-static void drop_faulty(struct group *g, struct group_peer *p)
+static void drop_faulty_member(struct group *g, struct group_peer *p)
 {
 	enum group_fault fault;
 
@@ -133,7 +133,7 @@ void links_drop_faulty(struct group *g, int64_t now_ns)
 	(void)pthread_mutex_unlock(&g->lock);
 	for (p = LIST_FIRST(&g->peers); p; p = after) {
 		after = LIST_NEXT(p, of_group);
-		drop_faulty(g, p);
+		drop_faulty_member(g, p);
 	}
 }
 

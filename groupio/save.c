@@ -264,7 +264,7 @@ static bool has_room(const struct saves *s, const struct save_terms *t,
 	return held + bytes <= s->cfg.memory;
 }
 
-static int refuse_room(uint64_t bytes, struct error *err)
+static int fail_no_staging_memory(uint64_t bytes, struct error *err)
 {
 	return error_set(err, ENOBUFS,
 			 "%" PRIu64 " bytes more were not within "
@@ -274,7 +274,7 @@ static int refuse_room(uint64_t bytes, struct error *err)
 }
 
 /* Count memory that a save has taken. With the lock. */
-static void count_taken(struct saves *s, uint64_t bytes)
+static void count_memory_taken(struct saves *s, uint64_t bytes)
 {
 	s->used += bytes;
 	s->stats.memory_bytes = s->used;
@@ -293,14 +293,14 @@ int save_keep_chunk(struct save *v, char **place, char **chunk, uint32_t len,
 		in_time = cond_wait_until(&s->changed, &s->lock, v->until_ns);
 	if (!*place && has_room(s, &v->terms, len)) {
 		*place = steal_ptr(chunk);
-		count_taken(s, len);
+		count_memory_taken(s, len);
 		v->memory += len;
 		s->stats.copied_bytes += len;
 		v->report.copied_bytes += len;
 		/* Another thread may be waiting to store the same chunk. */
 		(void)pthread_cond_broadcast(&s->changed);
 	} else if (!*place) {
-		rc = refuse_room(len, err);
+		rc = fail_no_staging_memory(len, err);
 	}
 	(void)pthread_mutex_unlock(&s->lock);
 	return rc;
@@ -346,8 +346,9 @@ void save_doom(struct save *v, const struct error *why)
 
 /* With the lock. A rank saves in the order of numbers, so earlier saves that lack this rank
  * will never get it: fail them. Returns whether an earlier save may still take memory. */
-static bool has_unstaged_before(struct saves *s, const struct save_terms *t,
-				unsigned int rank)
+static bool fail_or_find_earlier_saves(struct saves *s,
+				       const struct save_terms *t,
+				       unsigned int rank)
 {
 	struct error why = ERROR_INIT;
 	struct save *v;
@@ -431,13 +432,13 @@ int saves_take_rank(struct saves *s, const struct save_terms *t,
 			rc = check_left_out(s, t, err);
 		if (rc < 0)
 			break;
-		if (!has_unstaged_before(s, t, r->rank) &&
+		if (!fail_or_find_earlier_saves(s, t, r->rank) &&
 		    has_room(s, t, r->size)) {
-			count_taken(s, r->size);
+			count_memory_taken(s, r->size);
 			break;
 		}
 		if (!in_time || atomic_load(&s->is_ending)) {
-			rc = refuse_room(r->size, err);
+			rc = fail_no_staging_memory(r->size, err);
 			break;
 		}
 		in_time = cond_wait_until(&s->changed, &s->lock, until_ns);

@@ -32,8 +32,9 @@ struct assigning {
 };
 
 /* Add to `ret` the bytes of a run that each node lacks. */
-static void count_lacks(const struct save_plan *p, const struct assigned_run *r,
-			uint64_t ret[SAVE_NODES_MAX])
+static void count_bytes_nodes_lack(const struct save_plan *p,
+				   const struct assigned_run *r,
+				   uint64_t ret[SAVE_NODES_MAX])
 {
 	const uint64_t from = r->from * p->unit, to = r->to * p->unit;
 
@@ -57,7 +58,7 @@ static void measure_run(const struct save_plan *p, struct assigned_run *r)
 		r->bytes += p->stored[u];
 	memset(lacks, 0, sizeof(lacks));
 	if (r->bytes)
-		count_lacks(p, r, lacks);
+		count_bytes_nodes_lack(p, r, lacks);
 	for (size_t i = 1; i < p->n_nodes; i++)
 		if (lacks[i] < lacks[r->first])
 			r->first = (uint8_t)i;
@@ -94,21 +95,22 @@ static int make_runs(struct assigning *a, struct error *err)
 	return 0;
 }
 
-static bool is_single(uint64_t nodes)
+static bool is_at_most_one_node(uint64_t nodes)
 {
 	return (nodes & (nodes - 1)) == 0;
 }
 
 /* Choose the second node of runs where only one node qualifies. For the others, count in
  * `ret` the bytes that a node alone has and that may go to any other. */
-static void count_alone(struct assigning *a, uint64_t ret[SAVE_NODES_MAX])
+static void choose_only_seconds_and_count(struct assigning *a,
+					  uint64_t ret[SAVE_NODES_MAX])
 {
 	memset(ret, 0, SAVE_NODES_MAX * sizeof(*ret));
 	for (size_t i = 0; i < a->n; i++) {
 		struct assigned_run *r = &a->runs[i];
 
 		a->sent_to[r->first] += r->first_lacks;
-		if (!is_single(r->seconds)) {
+		if (!is_at_most_one_node(r->seconds)) {
 			ret[r->first] += r->second_lacks;
 			continue;
 		}
@@ -166,7 +168,7 @@ static void assign_copies_evenly(struct assigning *a)
 	uint64_t alone[SAVE_NODES_MAX], share;
 	uint8_t order[SAVE_NODES_MAX + 1];
 
-	count_alone(a, alone);
+	choose_only_seconds_and_count(a, alone);
 	share = share_of_node(a, alone);
 	for (size_t i = 0; i < n; i++) {
 		size_t at = i;
@@ -180,8 +182,8 @@ static void assign_copies_evenly(struct assigning *a)
 		for (size_t i = 0; i < a->n && alone[order[k]]; i++) {
 			struct assigned_run *r = &a->runs[i];
 
-			if (r->first != order[k] || is_single(r->seconds) ||
-			    !r->second_lacks)
+			if (r->first != order[k] ||
+			    is_at_most_one_node(r->seconds) || !r->second_lacks)
 				continue;
 			r->second = choose_second(a, r, order + 1, share);
 			a->sent_to[r->second] += r->second_lacks;

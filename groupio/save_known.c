@@ -91,8 +91,10 @@ static struct known_unit *find_unit(struct known_units *k,
 /* ------------------------------------------------------------------------ choosing --- */
 
 /* Mark changed units whose bytes are known as UNIT_UNCHANGED, and set their places. */
-static int find_equal(struct known_units *k, const struct save_plan *p,
-		      uint8_t *fates, struct ckpt_place *at, struct error *err)
+static int mark_units_with_known_bytes(struct known_units *k,
+				       const struct save_plan *p,
+				       uint8_t *fates, struct ckpt_place *at,
+				       struct error *err)
 {
 	for (uint64_t u = 0; u < p->n_units; u++) {
 		const struct known_unit *x;
@@ -182,7 +184,7 @@ int known_units_choose(struct known_units *k, const struct save_plan *p,
 	(void)pthread_mutex_lock(&k->lock);
 	LIST_FOREACH(c, &k->columns, of_all)
 	c->n_equal = 0;
-	rc = find_equal(k, p, fates, at, err);
+	rc = mark_units_with_known_bytes(k, p, fates, at, err);
 	if (rc == 0)
 		name_units(k, p, fates, at);
 	(void)pthread_mutex_unlock(&k->lock);

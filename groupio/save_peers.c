@@ -257,7 +257,7 @@ static enum peer_answer handle_save_request(struct httpd_reply *reply,
 	return set_text(reply, HTTPD_BAD_REQUEST, "no such thing");
 }
 
-static bool is_told_by_all(const struct save *v, uint64_t told)
+static bool have_all_nodes_told(const struct save *v, uint64_t told)
 {
 	for (size_t i = 0; i < v->terms.n_nodes; i++)
 		if (i != v->terms.self && !(told >> i & 1) &&
@@ -282,7 +282,7 @@ static bool keep_node_message(struct save *v, size_t n, uint64_t *told,
 		*last = n;
 	atomic_store(&v->was_seen[n], true);
 	/* The leading thread is woken only for a text to fetch and for the last message. */
-	if ((to && !len) || is_told_by_all(v, *told))
+	if ((to && !len) || have_all_nodes_told(v, *told))
 		(void)pthread_cond_broadcast(&v->all->changed);
 	return true;
 }
@@ -721,7 +721,7 @@ bool save_is_to_stop(const struct save *v)
 	       (atomic_load(&v->all->is_ending) && v->state < SAVE_STAGED);
 }
 
-static bool is_to_stop(struct save *v)
+static bool is_save_to_stop(struct save *v)
 {
 	bool is;
 
@@ -829,7 +829,7 @@ static int ask_once(struct save *v, size_t node, const struct peer_question *q,
 	return rc;
 }
 
-static bool is_final(int rc)
+static bool is_final_answer_code(int rc)
 {
 	return rc == 0 || rc == -EINVAL || rc == -EREMOTEIO ||
 	       rc == -ENOTCONN || rc == -ENOMEM || rc == -EFBIG;
@@ -846,9 +846,9 @@ int peer_ask(struct save *v, size_t node, const struct peer_question *q,
 		const int rc = ask_once(v, node, q, "", v->until_ns, ret, err);
 		const int64_t now_ns = clock_now_ns();
 
-		if (is_final(rc))
+		if (is_final_answer_code(rc))
 			return rc;
-		if (is_to_stop(v))
+		if (is_save_to_stop(v))
 			return error_set(err, ECANCELED,
 					 "the save was given up");
 		if (now_ns >= v->until_ns)
@@ -888,7 +888,7 @@ int peer_look(struct save *v, size_t node, const char *what, int64_t *heard_ns,
 
 	if (rc >= 0)
 		*heard_ns = now_ns;
-	if (rc == 1 || is_final(rc))
+	if (rc == 1 || is_final_answer_code(rc))
 		return rc;
 	if (now_ns - *heard_ns < v->all->cfg.wait_ns)
 		return -EAGAIN;

@@ -91,7 +91,7 @@ static char *rank_name(const struct save_tensor *t)
 /* Items from..to-1 have the same name. If all have the same content, it gets this name in
  * the file; else each content is named after its first rank, and the names of other ranks
  * become aliases. */
-static int name_items(struct making *m, size_t from, size_t to)
+static int name_items_of_one_name(struct making *m, size_t from, size_t to)
 {
 	const bool agree =
 		compare_content(&m->items[from], &m->items[to - 1]) == 0;
@@ -122,7 +122,7 @@ static int name_items(struct making *m, size_t from, size_t to)
 	return 0;
 }
 
-static int name_all(struct making *m)
+static int name_all_items(struct making *m)
 {
 	int rc = 0;
 
@@ -131,7 +131,7 @@ static int name_all(struct making *m)
 		     to < m->n && strcmp(m->items[to].tensor->name,
 					 m->items[i].tensor->name) == 0;)
 			to++;
-		rc = name_items(m, i, to);
+		rc = name_items_of_one_name(m, i, to);
 	}
 	return rc;
 }
@@ -195,7 +195,7 @@ static int resolve_aliases(struct making *m)
 
 /* --------------------------------------------------------------------- the file --- */
 
-static unsigned int width_of(const struct save_tensor *t)
+static unsigned int get_dtype_width(const struct save_tensor *t)
 {
 	static const char *const wide[] = { "64", "32", "16" };
 
@@ -211,7 +211,8 @@ static unsigned int width_of(const struct save_tensor *t)
 static int compare_entries(const void *a, const void *b)
 {
 	const struct save_entry *x = a, *y = b;
-	const unsigned int wx = width_of(x->tensor), wy = width_of(y->tensor);
+	const unsigned int wx = get_dtype_width(x->tensor),
+			   wy = get_dtype_width(y->tensor);
 
 	if (wx != wy)
 		return wx > wy ? -1 : 1;
@@ -586,7 +587,7 @@ static int make_plan(struct making *m, struct save_table *tables,
 
 	if (rc < 0)
 		return rc;
-	if (name_all(m) < 0 || merge_names_of_tied_weights(m) < 0 ||
+	if (name_all_items(m) < 0 || merge_names_of_tied_weights(m) < 0 ||
 	    resolve_aliases(m) < 0)
 		return error_nomem(err);
 	rc = make_entries(m, err);

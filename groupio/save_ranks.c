@@ -118,7 +118,7 @@ static int take_path(const struct saves *s, const char *path, char **ret,
 	return *ret ? 0 : error_nomem(err);
 }
 
-static bool is_job(const char *id)
+static bool is_job_id(const char *id)
 {
 	return strlen(id) == SAVE_JOB_LEN &&
 	       strspn(id, "0123456789abcdef") == SAVE_JOB_LEN;
@@ -262,8 +262,9 @@ static int parse_put_request(struct saves *s, json_t *j, int fd,
 			"members", &members, "nodes", &nodes, "tensors",
 			&tensors, "stage_ms", &stage_ms, "store_ms",
 			&store_ms) < 0 ||
-	    !is_job(job) || number < 1 || number > NUMBER_MAX || stage_ms < 1 ||
-	    stage_ms > STAGE_MS_MAX || store_ms < 1 || store_ms > STORE_MS_MAX)
+	    !is_job_id(job) || number < 1 || number > NUMBER_MAX ||
+	    stage_ms < 1 || stage_ms > STAGE_MS_MAX || store_ms < 1 ||
+	    store_ms > STORE_MS_MAX)
 		return refuse_request(err);
 	memcpy(t->job, job, SAVE_JOB_LEN + 1);
 	t->number = (uint32_t)number;
@@ -447,7 +448,7 @@ static void client_follow(struct save_client *c, struct save *v)
 
 /* Check whether the rank has gone. The descriptor belongs to this client as long as it is
  * not over. */
-static void client_look(struct save_client *c, uint64_t number)
+static void check_rank_has_left(struct save_client *c, uint64_t number)
 {
 	struct saves *s = c->all;
 	struct pollfd p;
@@ -671,7 +672,7 @@ static void *client_main(void *arg)
 }
 
 /* A free place for a client, or one whose client is over. */
-static struct save_client *client_place(struct saves *s)
+static struct save_client *find_free_client(struct saves *s)
 {
 	struct save_client *found = NULL;
 
@@ -689,7 +690,7 @@ static void accept_client(struct saves *s, struct accept_shortage *shortage)
 {
 	const int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	struct pollfd end = { .fd = s->end_fd, .events = POLLIN };
-	struct save_client *c = fd < 0 ? NULL : client_place(s);
+	struct save_client *c = fd < 0 ? NULL : find_free_client(s);
 	struct error err = ERROR_INIT;
 
 	if (fd < 0) {
@@ -772,7 +773,7 @@ static void *accept_main(void *arg)
 			(void)eventfd_read(s->wake_fd, &ignored);
 		for (size_t i = 0; i < w.n; i++)
 			if (w.fds[3 + i].revents)
-				client_look(w.clients[i], w.numbers[i]);
+				check_rank_has_left(w.clients[i], w.numbers[i]);
 		if (w.fds[0].revents)
 			accept_client(s, &shortage);
 	}

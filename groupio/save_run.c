@@ -254,7 +254,8 @@ static bool has_copies(const struct save *v, size_t node, size_t of)
 }
 
 /* Gather the units of a dead node from the nodes that have copies. */
-static int gather_lost(void *arg, unsigned int node, struct error *err)
+static int gather_units_of_gone_node(void *arg, unsigned int node,
+				     struct error *err)
 {
 	struct gathering *g = arg;
 	struct save *v = g->save;
@@ -288,7 +289,7 @@ static int gather_parts(struct gathering *g, struct error *err)
 	if (rc == 0)
 		rc = check_one_node_gone_at_most(v, err);
 	if (rc == 0 && count_gone(v))
-		rc = side_by_side(n, gather_lost, g, err);
+		rc = side_by_side(n, gather_units_of_gone_node, g, err);
 	return rc;
 }
 
@@ -424,7 +425,7 @@ static int commit_parts(struct save *v, struct gathering *g,
 /* Commit on this node. The store is checked while others still write. Another node that
  * takes this one for dead may commit at the same time: the put here is conditional on the
  * version that was seen, and fails then. */
-static int commit_here(struct save *v, struct error *err)
+static int commit_save_on_this_node(struct save *v, struct error *err)
 {
 	struct gathering *g = calloc(1, sizeof(*g));
 	struct ckpt_version version;
@@ -473,7 +474,7 @@ static int commit_save(struct save *v, struct error *err)
 		if (rc == 1)
 			rc = check_one_node_gone_at_most(v, err);
 	}
-	return rc < 0 ? rc : commit_here(v, err);
+	return rc < 0 ? rc : commit_save_on_this_node(v, err);
 }
 
 /* ----------------------------------------------------------------------- the thread --- */
@@ -536,7 +537,7 @@ static void *write_ahead_main(void *arg)
 	return NULL;
 }
 
-static void give_up(struct save *v)
+static void give_save_up(struct save *v)
 {
 	(void)pthread_mutex_lock(&v->all->lock);
 	v->is_given_up = true;
@@ -557,7 +558,7 @@ static int run_save(struct save *v, struct error *err)
 	if (rc == 0)
 		rc = commit_save(v, err);
 	if (rc < 0)
-		give_up(v);
+		give_save_up(v);
 	thread_join(&ahead);
 	/* The committing node may have done so before this node heard of it. */
 	if (rc < 0 && is_committed(v))

@@ -197,8 +197,8 @@ static bool can_run_take_chunk(const struct save_plan *p,
 }
 
 /* Fetch those of the chunks first..end-1 of the plan that are not here. */
-static int pull_missing(struct save *v, uint32_t first, uint32_t end,
-			struct error *err)
+static int pull_missing_chunks(struct save *v, uint32_t first, uint32_t end,
+			       struct error *err)
 {
 	int rc = 0;
 
@@ -259,7 +259,7 @@ static int keep_unit(struct save *v, uint64_t u, struct error *err)
 			first = before + (uint32_t)(s.from / SAVE_CHUNK);
 		end = before + (uint32_t)((s.to + SAVE_CHUNK - 1) / SAVE_CHUNK);
 	}
-	rc = pull_missing(v, first, end, err);
+	rc = pull_missing_chunks(v, first, end, err);
 	if (rc < 0)
 		return rc;
 	(void)pthread_mutex_lock(&v->all->lock);
@@ -375,7 +375,7 @@ int stage_units(struct save *v, struct error *err)
 
 /* ------------------------------------------------------------------------ to the store --- */
 
-static int wait_kept(struct save *v, uint64_t u, struct error *err)
+static int wait_until_unit_kept(struct save *v, uint64_t u, struct error *err)
 {
 	struct saves *s = v->all;
 	bool in_time = true, is_kept;
@@ -428,7 +428,7 @@ static void fill_unit(struct save *v, uint64_t u, char *ret)
 	}
 }
 
-static bool is_to_write(const struct save *v, size_t of, uint64_t u)
+static bool is_unit_to_write(const struct save *v, size_t of, uint64_t u)
 {
 	const struct save_unit *x = &v->plan->units[u];
 
@@ -461,7 +461,7 @@ static int write_unit(struct part_writing *w, uint64_t u, struct error *err)
 	const uint32_t len = v->plan->stored[u];
 	void *to = NULL;
 	uint32_t place;
-	int rc = wait_kept(v, u, err);
+	int rc = wait_until_unit_kept(v, u, err);
 
 	if (rc == 0)
 		rc = ckpt_writer_add(w->writer, u, len, &place, err);
@@ -560,8 +560,8 @@ static int begin_part(struct part_writing *w, struct error *err)
 	int rc = open_part(w, err);
 
 	for (uint64_t u = 0; u < v->plan->n_units; u++)
-		w->fates[u] =
-			is_to_write(v, w->of, u) ? UNIT_CHANGED : UNIT_OTHERS;
+		w->fates[u] = is_unit_to_write(v, w->of, u) ? UNIT_CHANGED
+							    : UNIT_OTHERS;
 	if (rc < 0 || w->of != v->terms.self || !v->all->known ||
 	    name_known_units(w, &why) == 0)
 		return rc;

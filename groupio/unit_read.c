@@ -63,7 +63,7 @@ static bool is_over(const struct group_unit *u, bool is_mine)
 }
 
 /* Have all known members announced which units they have? With the lock. */
-static bool is_settled(const struct group_file *f)
+static bool have_members_announced_units(const struct group_file *f)
 {
 	const struct group *g = f->group;
 	const struct group_peer *p;
@@ -88,7 +88,7 @@ static void wait_until_settled(struct group_file *f)
 	struct group *g = f->group;
 	bool in_time = true;
 
-	while (in_time && !g->is_dead && !is_settled(f))
+	while (in_time && !g->is_dead && !have_members_announced_units(f))
 		in_time = cond_wait_until(&g->changed, &g->lock,
 					  f->settles_ns > g->joins_ns
 						  ? f->settles_ns
@@ -181,7 +181,7 @@ static void read_begin(struct unit_read *r)
 }
 
 /* Try once to read the unit. With the lock. 1: decide again. */
-static int read_once(struct unit_read *r, struct error *err)
+static int try_read_unit(struct unit_read *r, struct error *err)
 {
 	struct group *g = r->file->group;
 	struct group_unit *u;
@@ -231,7 +231,7 @@ static int finish_unit_read(struct unit_read *r, struct error *err)
 	int rc;
 
 	do
-		rc = r->is_past ? -ENOBUFS : read_once(r, err);
+		rc = r->is_past ? -ENOBUFS : try_read_unit(r, err);
 	while (rc == 1);
 	return rc == -ENOBUFS ? read_past_group(r, err) : rc;
 }
@@ -295,8 +295,8 @@ static bool waits_for_member(const struct unit_read *r)
  * meanwhile. Even after a failure all begun units are waited for, as they may be written to
  * `buf`. Units that this node reads itself go first, so that they do not hold memory while
  * others are waited for. */
-static int read_some(struct group_file *f, uint64_t off, char *buf, size_t len,
-		     size_t *ret_n, struct error *err)
+static int read_few_units(struct group_file *f, uint64_t off, char *buf,
+			  size_t len, size_t *ret_n, struct error *err)
 {
 	struct unit_read all[READ_AT_ONCE];
 	const size_t n_units = begin_unit_reads(f, off, buf, len, all, ret_n);
@@ -329,7 +329,7 @@ int group_read(struct group_file *f, uint64_t off, void *buf, size_t len,
 	while (len && rc == 0) {
 		size_t n;
 
-		rc = read_some(f, off, dst, len, &n, err);
+		rc = read_few_units(f, off, dst, len, &n, err);
 		off += n;
 		dst += n;
 		len -= n;
