@@ -271,8 +271,9 @@ static size_t find_newest(const struct artifact_candidate *all, size_t n)
 
 /* Load the usable artifacts of `list`, from its end. When none is usable, fail with the
  * reason of the first that was tried. */
-static int load_all(struct artifact_search *s, const struct digest *list,
-		    size_t n, struct candidates *ret, struct error *err)
+static int load_usable_artifacts(struct artifact_search *s,
+				 const struct digest *list, size_t n,
+				 struct candidates *ret, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	struct artifact a;
@@ -294,8 +295,9 @@ static int load_all(struct artifact_search *s, const struct digest *list,
 }
 
 /* Load the chosen candidate whole. */
-static int take_candidate(struct artifact_search *s, struct candidates *all,
-			  size_t i, struct artifact *ret, struct error *err)
+static int load_chosen_candidate(struct artifact_search *s,
+				 struct candidates *all, size_t i,
+				 struct artifact *ret, struct error *err)
 {
 	int rc;
 
@@ -334,7 +336,7 @@ static int list_artifacts(struct artifact_search *s, struct oci_referrers *ret,
 }
 
 /* Fail: the registry lists artifacts that it then does not have. */
-static int refuse_gone(struct error *err)
+static int fail_listed_artifact_gone(struct error *err)
 {
 	const struct error why = err ? *err : (struct error)ERROR_INIT;
 
@@ -357,11 +359,11 @@ static int find_among_referrers(struct artifact_search *s, struct artifact *ret,
 	rc = list_artifacts(s, &list, err);
 	if (rc < 0 && rc != -ENOENT)
 		return rc;
-	rc = load_all(s, list.digests, list.n, all, err);
+	rc = load_usable_artifacts(s, list.digests, list.n, all, err);
 	/* -ENOENT here means that the registry's list was wrong: neither a judge nor an
 	 * existing artifact gives that code. */
 	if (rc == -ENOENT)
-		rc = refuse_gone(err);
+		rc = fail_listed_artifact_gone(err);
 	if (s->all)
 		s->all->is_by_tag = list.is_by_tag;
 	oci_referrers_fini(&list);
@@ -372,8 +374,8 @@ static int find_among_referrers(struct artifact_search *s, struct artifact *ret,
 			       "the image has no artifact: it was not "
 			       "converted (bootseer image convert)");
 	if (rc == 0)
-		rc = take_candidate(s, all, find_newest(all->v, all->n), ret,
-				    err);
+		rc = load_chosen_candidate(s, all, find_newest(all->v, all->n),
+					   ret, err);
 	candidates_fini(all);
 	return rc;
 }

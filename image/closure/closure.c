@@ -12,8 +12,8 @@
 
 /* Append ranges that earlier rounds found, up to CLOSURE_AHEAD_MAX bytes, so that they are
  * fetched before the whole search ends. */
-static int append_found(struct closure *c, struct device_span **want, size_t *n,
-			size_t *cap, struct error *err)
+static int append_found_ranges(struct closure *c, struct device_span **want,
+			       size_t *n, size_t *cap, struct error *err)
 {
 	for (; c->n_told < c->n_ranges; c->n_told++) {
 		const struct device_span *s = &c->ranges[c->n_told];
@@ -42,7 +42,7 @@ static int fetch_wanted(struct closure *c, struct error *err)
 					  c->files[i].want.len, &want, &n, &cap,
 					  err);
 	if (rc == 0)
-		rc = append_found(c, &want, &n, &cap, err);
+		rc = append_found_ranges(c, &want, &n, &cap, err);
 	return rc < 0 || n == 0 ? rc : c->ops->fetch(c->arg, want, n, err);
 }
 

@@ -123,8 +123,8 @@ static int add_class_path(struct closure *c, const char *list,
 	return rc;
 }
 
-static int add_words(struct closure *c, const char *const *words, size_t n,
-		     struct error *err)
+static int add_class_paths_of_words(struct closure *c, const char *const *words,
+				    size_t n, struct error *err)
 {
 	static const char *const options[] = { "-jar", "-cp", "-classpath",
 					       "--class-path" };
@@ -165,5 +165,5 @@ int closure_run_java(struct closure *c, const struct rootfs_file *program,
 	if (rc == 0)
 		rc = closure_visit(c, path, read_modules_file, MODULES_HEAD,
 				   err);
-	return rc < 0 ? rc : add_words(c, words, n, err);
+	return rc < 0 ? rc : add_class_paths_of_words(c, words, n, err);
 }

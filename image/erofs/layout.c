@@ -308,7 +308,7 @@ static void next_block(struct placer *p)
 	p->pos = round_up(p->pos, EROFS_BLOCK);
 }
 
-static bool layout_fits(uint64_t pos, uint64_t need)
+static bool fits_in_started_block(uint64_t pos, uint64_t need)
 {
 	return pos % EROFS_BLOCK != 0 &&
 	       pos % EROFS_BLOCK + need <= EROFS_BLOCK;
@@ -319,7 +319,7 @@ static bool place_in_gap(struct placer *p, struct inode *i, uint64_t need)
 	for (size_t k = 0; k < p->n_gaps; k++) {
 		struct gap *g = &p->gaps[k];
 
-		if (!layout_fits(g->pos, need))
+		if (!fits_in_started_block(g->pos, need))
 			continue;
 		i->user = g->pos / EROFS_SLOT;
 		i->user_ptr = g->last->user_ptr;

@@ -47,7 +47,8 @@ static int read_tree_bad(struct tree_reader *r, uint64_t nid, const char *what)
 			 (unsigned long long)nid, what);
 }
 
-static int read_tree_use(struct tree_reader *r, uint64_t nid, uint64_t bytes)
+static int count_inode_bytes_used(struct tree_reader *r, uint64_t nid,
+				  uint64_t bytes)
 {
 	if (bytes > r->img->len - r->used)
 		return read_tree_bad(r, nid, "shares bytes with another");
@@ -93,7 +94,7 @@ static int read_symlink(struct tree_reader *r, const struct erofs_inode *ei,
 	int rc = erofs_readlink(r->img, ei, &target, &len, r->err);
 
 	if (rc == 0)
-		rc = read_tree_use(r, ei->nid, len);
+		rc = count_inode_bytes_used(r, ei->nid, len);
 	if (rc < 0)
 		return rc;
 	copy = tree_alloc(r->t, len + 1);
@@ -109,7 +110,7 @@ static int read_inline(struct tree_reader *r, const struct erofs_inode *ei,
 		       struct inode *i)
 {
 	uint8_t *bytes;
-	int rc = read_tree_use(r, ei->nid, ei->size);
+	int rc = count_inode_bytes_used(r, ei->nid, ei->size);
 
 	if (rc < 0)
 		return rc;
@@ -198,8 +199,8 @@ static int read_file(struct tree_reader *r, const struct erofs_inode *ei,
 	if (ei->layout == EROFS_LAYOUT_CHUNK_BASED) {
 		rc = erofs_chunks(r->img, ei, &index, &n, &bits, r->err);
 		if (rc == 0)
-			rc = read_tree_use(r, ei->nid,
-					   n * EROFS_CHUNK_INDEX_SIZE);
+			rc = count_inode_bytes_used(r, ei->nid,
+						    n * EROFS_CHUNK_INDEX_SIZE);
 		return rc < 0 ? rc : read_extents(r, ei, i);
 	}
 	rc = erofs_map(r->img, ei, 0, &m, r->err);
@@ -227,7 +228,8 @@ static int queue_dir(struct tree_reader *r, struct inode *dir)
 static int fill_inode(struct tree_reader *r, const struct erofs_inode *ei,
 		      struct inode *i)
 {
-	int rc = read_tree_use(r, ei->nid, (uint64_t)ei->head + ei->xattr_len);
+	int rc = count_inode_bytes_used(r, ei->nid,
+					(uint64_t)ei->head + ei->xattr_len);
 
 	i->mode = (uint16_t)ei->mode;
 	i->uid = ei->uid;
@@ -243,7 +245,7 @@ static int fill_inode(struct tree_reader *r, const struct erofs_inode *ei,
 	if (rc < 0)
 		return rc;
 	if (S_ISDIR(ei->mode)) {
-		rc = read_tree_use(r, ei->nid, ei->size);
+		rc = count_inode_bytes_used(r, ei->nid, ei->size);
 		return rc < 0 ? rc : queue_dir(r, i);
 	}
 	if (S_ISREG(ei->mode) || S_ISLNK(ei->mode))
@@ -369,7 +371,7 @@ static int check_links(struct tree_reader *r)
 	return rc;
 }
 
-static int read_all(struct tree_reader *r)
+static int read_whole_tree(struct tree_reader *r)
 {
 	struct inode *root = tree_root(r->t);
 	struct erofs_inode ei;
@@ -401,7 +403,7 @@ int erofs_read_tree(const struct erofs_image *img, struct tree **ret,
 	if (!t || !by_nid)
 		return error_nomem(err);
 	r.by_nid = by_nid;
-	rc = read_all(&r);
+	rc = read_whole_tree(&r);
 	free(r.dirs);
 	if (rc < 0)
 		return rc;

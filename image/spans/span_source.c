@@ -69,7 +69,8 @@ static struct span_room *get_span_in_memory(struct content_read *r, size_t span)
 	return r->extra;
 }
 
-static int give_zeros(struct content_read *r, uint64_t to, struct error *err)
+static int give_zeros_up_to(struct content_read *r, uint64_t to,
+			    struct error *err)
 {
 	static const uint8_t zeros[ZEROS];
 	int rc = 0;
@@ -106,7 +107,7 @@ static int give_spans_in_memory(struct content_read *r, size_t *ret_span,
 		if (p.at > r->end)
 			p.at = r->end;
 		if (r->pos < p.at) {
-			rc = give_zeros(r, p.at, err);
+			rc = give_zeros_up_to(r, p.at, err);
 			if (rc < 0)
 				return rc;
 			continue;
@@ -385,7 +386,7 @@ static int load_run(struct content_read *r, struct error *err)
 	return rc < 0 ? wrap_layer(r, first.pack, rc, err) : 0;
 }
 
-static void rooms_give(struct content_read *r)
+static void give_back_span_rooms(struct content_read *r)
 {
 	for (size_t i = 0; i < r->n_run; i++)
 		span_cache_give(r->s->cache, r->rooms[i]);
@@ -458,7 +459,7 @@ static int load_span(struct content_read *r, size_t span, struct error *err)
 	struct span_source *s = r->s;
 	struct span_room *room = NULL;
 
-	rooms_give(r);
+	give_back_span_rooms(r);
 	switch (span_cache_claim(s->cache, s->owner, span, r->req->priority,
 				 &room)) {
 	case SPAN_READY:
@@ -541,7 +542,7 @@ static int span_source_read(struct source *base, const struct source_req *req,
 	} while (rc == 0 && r.pos < r.end);
 	if (rc == -EBADMSG)
 		drop_request_from_cache(&r);
-	rooms_give(&r);
+	give_back_span_rooms(&r);
 	return rc;
 }
 
