@@ -16,7 +16,7 @@
 #include "common/fs.h"
 
 /* Bytes on the disk that belong to no known block. */
-static uint64_t unknown_bytes(const struct cache *c, uint32_t n)
+static uint64_t count_unknown_segment_bytes(const struct cache *c, uint32_t n)
 {
 	uint64_t known = (uint64_t)(c->segment_pages - c->segments[n].n_free) *
 			 CACHE_PAGE;
@@ -27,12 +27,12 @@ static uint64_t unknown_bytes(const struct cache *c, uint32_t n)
 	return (uint64_t)st.st_blocks * 512 - known;
 }
 
-static void freeze_one(struct cache *c, uint32_t n)
+static void freeze_segment(struct cache *c, uint32_t n)
 {
 	struct segment *s = &c->segments[n];
 
 	s->frozen = true;
-	s->frozen_bytes = unknown_bytes(c, n);
+	s->frozen_bytes = count_unknown_segment_bytes(c, n);
 	c->n_frozen++;
 	c->frozen_bytes += s->frozen_bytes;
 	c->bytes += s->frozen_bytes;
@@ -59,7 +59,7 @@ static int freeze_if_open_elsewhere(struct cache *c, uint32_t n,
 	if (rc < 0)
 		return rc == -ENOENT ? 0 : rc;
 	if (may_be_in_use(c->fds[n]) && !(trust_mounts && s->mounted))
-		freeze_one(c, n);
+		freeze_segment(c, n);
 	return 0;
 }
 
@@ -143,7 +143,7 @@ void cache_freeze_in_use(struct cache *c)
 	for (uint32_t i = 0; i < c->n_segments; i++)
 		if (c->segments[i].used && !c->segments[i].frozen &&
 		    may_be_in_use(c->fds[i]))
-			freeze_one(c, i);
+			freeze_segment(c, i);
 	any = c->n_frozen > 0;
 	(void)pthread_mutex_unlock(&c->space);
 	if (any)

@@ -135,7 +135,7 @@ static int rewrite_flush(struct rewrite *w)
 }
 
 /* Does the entry have a record in a new index? With both locks. */
-static bool is_to_be_written(const struct entry *e)
+static bool has_record_in_new_index(const struct entry *e)
 {
 	return e->usize && e->page != PAGE_NONE &&
 	       !(e->flags & (ENTRY_DEAD | ENTRY_TOMB)) &&
@@ -150,7 +150,7 @@ static int rewrite_entry(struct cache *c, struct rewrite *w, uint32_t id)
 	bool live;
 
 	(void)pthread_mutex_lock(&s->lock);
-	live = is_to_be_written(e);
+	live = has_record_in_new_index(e);
 	if (live) {
 		r.page = e->page;
 		r.usize = e->usize;
@@ -186,14 +186,14 @@ static int rewrite_all(struct cache *c, struct rewrite *w)
 
 /* Mark the entries as logged, after the new index file got its name; a place that is not in
  * the index must not be given to a mount. `space` was held since the records were written. */
-static void set_logged(struct cache *c)
+static void mark_entries_logged(struct cache *c)
 {
 	for (uint32_t id = 0; id < c->n_entries; id++) {
 		struct entry *e = entry_at(c, id);
 		struct shard *s = shard_of(c, &e->digest);
 
 		(void)pthread_mutex_lock(&s->lock);
-		if (is_to_be_written(e))
+		if (has_record_in_new_index(e))
 			e->flags |= ENTRY_LOGGED;
 		(void)pthread_mutex_unlock(&s->lock);
 	}
@@ -230,7 +230,7 @@ int log_compact(struct cache *c, bool force, struct error *err)
 	fd_close(c->log_fd);
 	c->log_fd = steal_fd(&fd);
 	c->log_records = w->n;
-	set_logged(c);
+	mark_entries_logged(c);
 	return 0;
 }
 
@@ -271,7 +271,7 @@ static bool replay_one(struct cache *c, const struct log_record *r)
 	return true;
 }
 
-static void remove_dropped(struct cache *c)
+static void remove_dropped_entries(struct cache *c)
 {
 	for (uint32_t id = 0; id < c->n_entries; id++) {
 		struct entry *e = entry_at(c, id);
@@ -313,7 +313,7 @@ int log_replay(struct cache *c, struct error *err)
 		if (log_decode(map + LOG_HEADER_SIZE + i * LOG_RECORD_SIZE, &r))
 			(void)replay_one(c, &r);
 	(void)munmap(map, (size_t)st.st_size);
-	remove_dropped(c);
+	remove_dropped_entries(c);
 	c->log_records = n;
 	return 0;
 }

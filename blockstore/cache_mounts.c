@@ -86,7 +86,7 @@ static uint64_t cache_mounts_measure(struct cache *c)
 
 /* Recount the room of mounts' files after a change; `no_longer_laying` bytes are not
  * reserved any more. */
-static void files_changed(struct cache *c, uint64_t no_longer_laying)
+static void recount_mount_files(struct cache *c, uint64_t no_longer_laying)
 {
 	uint64_t sum;
 
@@ -117,12 +117,12 @@ int cache_mount_room(struct cache *c, uint64_t bytes, struct error *err)
 
 void cache_mount_laid(struct cache *c, uint64_t bytes)
 {
-	files_changed(c, bytes);
+	recount_mount_files(c, bytes);
 }
 
 /* Does the kernel have the mount's image open? 1 or 0; -ENOENT: there is no image; other
  * errors: it cannot be told. */
-static int ask_kernel(struct cache *c, const char *name)
+static int is_mount_image_open(struct cache *c, const char *name)
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_CLOSE int fd = -1;
@@ -219,7 +219,7 @@ bool cache_mount_is_live(struct cache *c, const char *name)
 	(void)pthread_mutex_unlock(&c->mounts_lock);
 	if (is_broken)
 		return true;
-	rc = ask_kernel(c, name);
+	rc = is_mount_image_open(c, name);
 	return rc != 0 && rc != -ENOENT;
 }
 
@@ -415,8 +415,8 @@ static int pin_mount_blocks(struct cache *c, struct cache_mount *m,
 	return rc;
 }
 
-static int write_list(struct cache *c, const struct cache_mount *m,
-		      struct error *err)
+static int write_mount_block_list(struct cache *c, const struct cache_mount *m,
+				  struct error *err)
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_BUF text = BUF_INIT;
@@ -435,7 +435,7 @@ static int add_mount_and_pin_blocks(struct cache *c, const char *name,
 {
 	AUTO(cache_mount) m = calloc(1, sizeof(*m));
 	bool is_damaged;
-	int rc = ask_kernel(c, name);
+	int rc = is_mount_image_open(c, name);
 
 	if (!m || !(m->name = strdup(name)))
 		return error_nomem(err);
@@ -449,8 +449,8 @@ static int add_mount_and_pin_blocks(struct cache *c, const char *name,
 				 strerror(-rc));
 	rc = pin_mount_blocks(c, m, map, err);
 	if (rc == 0)
-		rc = write_list(c, m, err);
-	files_changed(c, 0);
+		rc = write_mount_block_list(c, m, err);
+	recount_mount_files(c, 0);
 	if (rc < 0) {
 		unpin_first(c, m, m->n_blocks);
 		return rc;
@@ -508,7 +508,7 @@ int cache_mount_adopt(struct cache *c, const char *name)
 static bool release_mount_if_gone(struct cache *c, struct cache_mount **at)
 {
 	struct cache_mount *m = *at;
-	int rc = ask_kernel(c, m->name);
+	int rc = is_mount_image_open(c, m->name);
 
 	/* The kernel cannot be asked about a deleted image; but when no segment is frozen,
 	 * nothing reads them, so the mount is gone. */
@@ -592,7 +592,7 @@ int cache_mount_forget(struct cache *c, const char *name, struct error *err)
 	int rc = 0;
 
 	(void)pthread_mutex_lock(&c->mounts_lock);
-	if (*find_mount(c, name) || ask_kernel(c, name) > 0)
+	if (*find_mount(c, name) || is_mount_image_open(c, name) > 0)
 		rc = error_set(err, EBUSY, "a mount of it is still in use");
 	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(suffixes); i++) {
 		AUTO_FREE char *path = NULL;
@@ -602,7 +602,7 @@ int cache_mount_forget(struct cache *c, const char *name, struct error *err)
 			rc = error_errno(err, errno, "remove '%s'", path);
 	}
 	(void)pthread_mutex_unlock(&c->mounts_lock);
-	files_changed(c, 0);
+	recount_mount_files(c, 0);
 	return rc;
 }
 
@@ -647,8 +647,8 @@ static int claim_block(struct cache *c, const struct log_record *r)
 }
 
 /* Load the list of an existing mount, as far as it is valid. */
-static int load_list(struct cache *c, struct cache_mount *m,
-		     bool *segment_bytes_known)
+static int load_mount_block_list(struct cache *c, struct cache_mount *m,
+				 bool *segment_bytes_known)
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_BUF text = BUF_INIT;
@@ -681,8 +681,8 @@ static int load_list(struct cache *c, struct cache_mount *m,
 	return 0;
 }
 
-static int load_one(struct cache *c, const char *file,
-		    bool *segment_bytes_known, struct error *err)
+static int load_mount_of_file(struct cache *c, const char *file,
+			      bool *segment_bytes_known, struct error *err)
 {
 	const char *suffix = strrchr(file, '.');
 	AUTO(cache_mount) m = NULL;
@@ -699,10 +699,11 @@ static int load_one(struct cache *c, const char *file,
 		return 0;
 	/* The list exists, so its image did too, and was lost: the kernel cannot be asked
 	 * about it. */
-	rc = ask_kernel(c, m->name);
+	rc = is_mount_image_open(c, m->name);
 	if (rc == 0)
 		return 0;
-	rc = rc == -ENOENT ? rc : load_list(c, m, segment_bytes_known);
+	rc = rc == -ENOENT ? rc
+			   : load_mount_block_list(c, m, segment_bytes_known);
 	if (rc == -ENOMEM)
 		return error_nomem(err);
 	m->is_broken = rc < 0;
@@ -744,7 +745,8 @@ int mounts_load(struct cache *c, bool segment_bytes_known, struct error *err)
 		return rc;
 	}
 	while (rc == 0 && (e = readdir(dir)))
-		rc = load_one(c, e->d_name, &segment_bytes_known, err);
+		rc = load_mount_of_file(c, e->d_name, &segment_bytes_known,
+					err);
 	(void)closedir(dir);
 	c->laid = cache_mounts_measure(c);
 	return rc;

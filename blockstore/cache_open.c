@@ -115,7 +115,7 @@ static int cache_open_recover(struct cache *c, struct error *err)
 	return rc == -ENOMEM || c->log_fd < 0 ? rc : 0;
 }
 
-static int check_config(const struct cache_config *cfg, struct error *err)
+static int check_cache_config(const struct cache_config *cfg, struct error *err)
 {
 	if (cfg->segment_bytes && (cfg->segment_bytes < CACHE_SEGMENT_MIN ||
 				   cfg->segment_bytes > CACHE_SEGMENT_BYTES ||
@@ -142,7 +142,7 @@ int cache_open(const struct cache_config *cfg, struct cache **ret,
 	       struct error *err)
 {
 	struct cache *c;
-	int rc = check_config(cfg, err);
+	int rc = check_cache_config(cfg, err);
 
 	if (rc < 0)
 		return rc;

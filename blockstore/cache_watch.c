@@ -42,7 +42,7 @@ void watch_distrust(struct cache *c, uint32_t segment)
 /* Does this error mean that written data was lost? Write-back reports once whatever error
  * the disk, the network below it or a quota gives (ENODATA, ETIMEDOUT, EDQUOT, EINVAL, ...).
  * The few errors here come from the call itself. */
-static bool is_lost(int rc)
+static bool is_data_loss_error(int rc)
 {
 	return rc < 0 && rc != -EINTR && rc != -EBADF && rc != -ESPIPE &&
 	       rc != -ENOSYS && rc != -EPERM;
@@ -60,9 +60,9 @@ static bool sync_segment_range(struct cache *c, uint32_t segment, uint64_t off,
 	if (rc < 0)
 		rc = -errno;
 	(void)pthread_mutex_lock(&c->space);
-	if (is_lost(rc))
+	if (is_data_loss_error(rc))
 		watch_distrust(c, segment);
-	return !is_lost(rc);
+	return !is_data_loss_error(rc);
 }
 
 /* The last check of a segment: writes back pages that a slow disk left dirty, since an error

@@ -69,7 +69,7 @@ static void add_window_guess(struct device *dev, size_t index)
 				      : dev->map->n_blocks);
 }
 
-static bool windows_help(const struct device *dev)
+static bool do_larger_windows_help(const struct device *dev)
 {
 	unsigned int n = 0;
 
@@ -104,7 +104,7 @@ static uint32_t begin_stream(struct device *dev, struct stream *s, size_t index)
 	add_window_guess(dev, index);
 	atomic_store_explicit(&dev->marks[s - dev->streams], SIZE_MAX,
 			      memory_order_relaxed);
-	if (windows_help(dev)) {
+	if (do_larger_windows_help(dev)) {
 		s->window = window;
 		return window / (1 + count_windows(dev));
 	}

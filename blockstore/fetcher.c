@@ -22,7 +22,7 @@ static bool is_bulk_full(const struct fetcher *f)
 
 /* All threads are idle: free the block buffers later, since the next request often comes at
  * once. With the lock. */
-static void fetcher_rest(struct fetcher *f)
+static void schedule_buffer_trim(struct fetcher *f)
 {
 	if (f->n_idle < f->cfg.threads || f->trim_ns)
 		return;
@@ -31,7 +31,7 @@ static void fetcher_rest(struct fetcher *f)
 }
 
 /* Free the unused block buffers when it is time. With the lock. */
-static void fetcher_trim(struct fetcher *f, int64_t now)
+static void trim_unused_buffers(struct fetcher *f, int64_t now)
 {
 	if (f->trim_ns > now)
 		return;
@@ -41,7 +41,7 @@ static void fetcher_trim(struct fetcher *f, int64_t now)
 }
 
 /* The flight that a free thread should take next; NULL: none at present. */
-static struct flight *fetcher_pick(struct fetcher *f)
+static struct flight *pick_next_flight(struct fetcher *f)
 {
 	struct flight *fl = share_next_demand(f);
 
@@ -69,14 +69,14 @@ static void *fetch_main(void *arg)
 
 	(void)pthread_mutex_lock(&f->lock);
 	while (!f->stop) {
-		struct flight *fl = fetcher_pick(f);
+		struct flight *fl = pick_next_flight(f);
 
 		if (fl) {
 			transfer_run(f, t, fl);
 			continue;
 		}
 		f->n_idle++;
-		fetcher_rest(f);
+		schedule_buffer_trim(f);
 		(void)pthread_cond_wait(&f->work, &f->lock);
 		f->n_idle--;
 	}
@@ -128,7 +128,7 @@ static void *timer_main(void *arg)
 		if (f->look_ns)
 			until = fetcher_sooner(f->look_ns, until);
 		if (f->trim_ns)
-			fetcher_trim(f, now);
+			trim_unused_buffers(f, now);
 		if (f->trim_ns)
 			until = fetcher_sooner(f->trim_ns, until);
 		if (f->has_guests && detour_begin(f))
@@ -144,7 +144,8 @@ static void *timer_main(void *arg)
 	return NULL;
 }
 
-static int check_config(const struct fetcher_config *cfg, struct error *err)
+static int check_fetcher_config(const struct fetcher_config *cfg,
+				struct error *err)
 {
 	if (!cfg->threads || cfg->threads > THREADS_MAX)
 		return error_set(err, EINVAL, "%u fetch threads, want 1 to %u",
@@ -200,7 +201,7 @@ int fetcher_new(const struct fetcher_config *cfg, struct fetcher **ret,
 		struct error *err)
 {
 	struct fetcher *f;
-	int rc = check_config(cfg, err);
+	int rc = check_fetcher_config(cfg, err);
 
 	if (rc < 0)
 		return rc;

@@ -327,7 +327,7 @@ int64_t flight_deadline(const struct flight *fl)
 }
 
 /* Take the pieces of readers off the flight. */
-static void take_reads(struct flight *fl, struct piece_list *taken)
+static void take_reader_pieces(struct flight *fl, struct piece_list *taken)
 {
 	struct block_wait *p = TAILQ_FIRST(&fl->pieces), *next;
 
@@ -350,7 +350,7 @@ bool flight_deliver(struct fetcher *f, struct flight *fl, const uint8_t *data)
 
 	for (;;) {
 		TAILQ_INIT(&taken);
-		take_reads(fl, &taken);
+		take_reader_pieces(fl, &taken);
 		if (TAILQ_EMPTY(&taken))
 			return true;
 		(void)pthread_mutex_unlock(&f->lock);
@@ -437,8 +437,9 @@ void flight_kept(struct flight *fl, int rc, const struct error *err)
 }
 
 /* Take the pieces that wait through `dev` off the flight, to fail them. */
-static void take_failed(struct flight *fl, const struct device *dev, int rc,
-			const struct error *err, struct piece_list *taken)
+static void take_failed_pieces(struct flight *fl, const struct device *dev,
+			       int rc, const struct error *err,
+			       struct piece_list *taken)
 {
 	struct block_wait *p = TAILQ_FIRST(&fl->pieces), *next;
 
@@ -471,7 +472,7 @@ void flight_fail(struct fetcher *f, struct flight *fl, int rc,
 	struct block_wait *p;
 
 	TAILQ_INIT(&taken);
-	take_failed(fl, fl->dev, rc, err, &taken);
+	take_failed_pieces(fl, fl->dev, rc, err, &taken);
 	/* Free the flight before waiters are told: a reader that tries again must not meet
 	 * the failed flight. */
 	if (TAILQ_EMPTY(&fl->pieces)) {

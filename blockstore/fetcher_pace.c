@@ -44,7 +44,7 @@ static bool is_before_deadline(const atomic_int_fast64_t *until)
 	       clock_now_ns();
 }
 
-static bool must_wait(struct transfer *t)
+static bool must_transfer_wait(struct transfer *t)
 {
 	const struct fetcher *f = t->f;
 
@@ -62,7 +62,7 @@ static enum pace_level fetcher_pace_level(struct pace *p)
 
 	if (atomic_load_explicit(&t->stop, memory_order_relaxed))
 		return PACE_STOP;
-	return must_wait(t) ? PACE_WAIT : PACE_GO;
+	return must_transfer_wait(t) ? PACE_WAIT : PACE_GO;
 }
 
 static void fetcher_pace_moves(struct pace *p)
@@ -102,7 +102,7 @@ static void fetcher_pace_wait(struct pace *p)
 }
 
 /* Set the flag; false when it had this value already. */
-static bool set_awaited(struct transfer *t, bool is_awaited)
+static bool set_transfer_awaited(struct transfer *t, bool is_awaited)
 {
 	if (atomic_exchange(&t->is_awaited, is_awaited) == is_awaited)
 		return false;
@@ -124,14 +124,14 @@ void pace_begin(struct transfer *t)
 	t->first_ns = t->waited_ns = 0;
 	t->bytes = 0;
 	t->is_judged = false;
-	(void)set_awaited(t, t->priority == SOURCE_DEMAND);
+	(void)set_transfer_awaited(t, t->priority == SOURCE_DEMAND);
 }
 
 void pace_await(struct transfer *t, bool is_awaited)
 {
 	struct fetcher *f = t->f;
 
-	if (!set_awaited(t, is_awaited))
+	if (!set_transfer_awaited(t, is_awaited))
 		return;
 	if (is_awaited) {
 		/* The transfer may be giving way right now: wake it. */
@@ -170,14 +170,15 @@ static void fetcher_pace_narrow(struct device *dev, int64_t now)
 	dev->narrow_ns = now + NARROW_NS;
 }
 
-static bool is_at_least(const struct transfer *t, int64_t ns, uint64_t rate)
+static bool is_transfer_rate_at_least(const struct transfer *t, int64_t ns,
+				      uint64_t rate)
 {
 	return t->bytes * (uint64_t)NS_PER_S >= (uint64_t)ns * rate;
 }
 
 /* Update the device's rate. A transfer that readers wait for is left out, since it only gets
  * what the others leave. */
-static void note_rate(const struct transfer *t, int64_t ns)
+static void update_device_rate(const struct transfer *t, int64_t ns)
 {
 	uint64_t rate, was = atomic_load(&t->dev->rate);
 
@@ -206,18 +207,18 @@ void pace_brought(struct transfer *t, uint32_t bytes)
 	 * answer. */
 	if (t->first_ns)
 		ns = now - t->first_ns - t->waited_ns;
-	note_rate(t, ns);
+	update_device_rate(t, ns);
 	if (ns < JUDGE_NS) {
 		/* When everything is fast again, short transfers end before they are judged. */
 		if (t->bytes >= SWIFT)
 			atomic_store(&dev->is_slow, false);
-		if (!t->is_judged && is_at_least(t, ns, SWIFT))
+		if (!t->is_judged && is_transfer_rate_at_least(t, ns, SWIFT))
 			fetcher_pace_widen(dev);
 		return;
 	}
-	if (is_at_least(t, ns, SWIFT))
+	if (is_transfer_rate_at_least(t, ns, SWIFT))
 		atomic_store(&dev->is_slow, false);
-	if (!is_at_least(t, ns, FAIR)) {
+	if (!is_transfer_rate_at_least(t, ns, FAIR)) {
 		fetcher_pace_narrow(dev, now);
 	} else if (now >= dev->widen_ns) {
 		fetcher_pace_widen(dev);
