@@ -23,7 +23,7 @@
 
 /* ------------------------------------------------------------------------ check --- */
 
-static const struct env_item *base_item(const struct env_key *k)
+static const struct env_item *find_base_item(const struct env_key *k)
 {
 	for (size_t i = 0; i < k->n; i++)
 		if (strcmp(k->items[i].kind, "base") == 0)
@@ -56,7 +56,7 @@ int env_scan_is_after(const struct env_scan *s, const struct env_snapshot *snap,
 int base_check(const struct env_snapshot *snap, const struct env_targets *t,
 	       struct error *err)
 {
-	const struct env_item *it = base_item(&snap->key);
+	const struct env_item *it = find_base_item(&snap->key);
 	AUTO(env_scan) now = NULL;
 	struct digest d;
 	bool is_after;

@@ -53,7 +53,8 @@ static void count_differing(void *arg, const struct env_item *a,
 		(*n)++;
 }
 
-static size_t n_in_common(const struct env_key *a, const struct env_key *b)
+static size_t count_common_items(const struct env_key *a,
+				 const struct env_key *b)
 {
 	size_t n = 0;
 
@@ -104,7 +105,7 @@ int env_bases_choose(struct object_store *s, const struct env_key *key,
 		if (env_snapshot_get(s, &c.list[i].key, &snap, NULL) < 0)
 			continue;
 		if (snap.is_shared)
-			add_base(&snap, n_in_common(key, &snap.key), ret,
+			add_base(&snap, count_common_items(key, &snap.key), ret,
 				 commons, &n);
 		env_snapshot_fini(&snap);
 	}
@@ -245,12 +246,13 @@ static void used_block_at(const void *arg, size_t i, struct block *ret)
 	*ret = b->used[i];
 }
 
-static int drop_block(void *arg, size_t i, const void *data, struct error *err)
+static int ignore_block(void *arg, size_t i, const void *data,
+			struct error *err)
 {
 	return 0;
 }
 
-static int note_failed(void *arg, uint32_t pack, int rc)
+static int note_failed_pack(void *arg, uint32_t pack, int rc)
 {
 	struct bases *b = arg;
 
@@ -290,8 +292,8 @@ int bases_check(struct bases *b, unsigned int threads, struct env_digests *bad,
 {
 	struct block_runs runs = { .n = b->n_used,
 				   .block = used_block_at,
-				   .put = drop_block,
-				   .failed = note_failed,
+				   .put = ignore_block,
+				   .failed = note_failed_pack,
 				   .arg = b };
 	size_t n_bad = 0;
 	int rc;

@@ -41,7 +41,7 @@ static struct service_catalog *service_of(struct env_catalog *c)
 
 /* Has the service refused the request?  Other failures count as no answer, also those of a service
  * too old to know environments. */
-static bool is_refusal(int rc)
+static bool is_service_refusal(int rc)
 {
 	return rc == -EACCES || rc == -EINVAL || rc == -EFBIG ||
 	       rc == -EREMOTEIO || rc == -ENOMEM;
@@ -51,7 +51,7 @@ static bool is_refusal(int rc)
 static bool use_store_alone(struct service_catalog *s, int rc,
 			    const struct error *err)
 {
-	if (rc >= 0 || is_refusal(rc))
+	if (rc >= 0 || is_service_refusal(rc))
 		return false;
 	if (!s->is_away && s->service.is_away)
 		s->service.is_away(s->service.arg,
@@ -151,7 +151,8 @@ struct service_listing {
 	bool has_failed; /* the callback failed, not the service */
 };
 
-static int list_said(void *arg, const struct env_said *said, struct error *err)
+static int list_said_snapshot(void *arg, const struct env_said *said,
+			      struct error *err)
 {
 	struct service_listing *l = arg;
 	struct env_snapshot snap;
@@ -178,7 +179,7 @@ static int service_list(struct env_catalog *c, env_list_fn *fn, void *arg,
 
 	if (s->is_away)
 		return env_catalog_list(s->store, fn, arg, err);
-	rc = env_calls_list(&s->calls, "", list_said, &l, err);
+	rc = env_calls_list(&s->calls, "", list_said_snapshot, &l, err);
 	/* Only if no snapshot was listed yet, so that none is listed twice. */
 	if (!l.is_begun && !l.has_failed && use_store_alone(s, rc, err))
 		return env_catalog_list(s->store, fn, arg, err);
@@ -190,7 +191,8 @@ struct service_search {
 	unsigned int n;
 };
 
-static int match_said(void *arg, const struct env_said *said, struct error *err)
+static int note_matching_key(void *arg, const struct env_said *said,
+			     struct error *err)
 {
 	struct service_search *f = arg;
 
@@ -212,7 +214,7 @@ static int service_find(struct env_catalog *c, const char *text,
 		return rc;
 	if (s->is_away)
 		return env_catalog_find(s->store, text, ret, err);
-	rc = env_calls_list(&s->calls, hex, match_said, &f, err);
+	rc = env_calls_list(&s->calls, hex, note_matching_key, &f, err);
 	if (use_store_alone(s, rc, err))
 		return env_catalog_find(s->store, text, ret, err);
 	if (rc < 0)
@@ -477,7 +479,7 @@ static int ask_lease(struct service_wait *w, struct error *err)
 			w->failures = w->said.failures;
 		return 0;
 	}
-	if (is_refusal(rc) || w->n_looks == 0)
+	if (is_service_refusal(rc) || w->n_looks == 0)
 		return rc;
 	/* A service that restarts keeps its leases, so wait for it; but no longer than a lease
 	 * lasts, as a node's death is not noticed meanwhile. */
@@ -503,7 +505,8 @@ static bool pause_wait(const struct service_wait *w)
 }
 
 /* Does the last reply end the wait? */
-static bool is_over(const struct service_wait *w, enum env_turn_kind *ret)
+static bool is_lease_wait_over(const struct service_wait *w,
+			       enum env_turn_kind *ret)
 {
 	if (w->said.state == ENV_LEASE_YOURS)
 		*ret = ENV_TURN_MINE;
@@ -523,7 +526,7 @@ static int wait_lease(struct service_wait *w, enum env_turn_kind *ret,
 
 	for (;;) {
 		rc = ask_lease(w, err);
-		if (rc < 0 || (rc == 0 && is_over(w, ret)))
+		if (rc < 0 || (rc == 0 && is_lease_wait_over(w, ret)))
 			return rc;
 		if (w->n_looks == 1 && rc == 0 && w->opts->waits)
 			w->opts->waits(w->opts->arg, w->said.holder);

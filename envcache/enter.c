@@ -62,7 +62,7 @@ struct env_asker {
 
 /* ------------------------------------------------------------------------- rights --- */
 
-static int caps_limit(uint64_t permitted, uint64_t effective)
+static int limit_effective_caps(uint64_t permitted, uint64_t effective)
 {
 	struct __user_cap_header_struct h = {
 		.version = _LINUX_CAPABILITY_VERSION_3
@@ -90,16 +90,16 @@ static int become_asker(const struct env_asker *a)
 	if ((uid_t)setfsuid((uid_t)-1) != a->cred.uid ||
 	    (gid_t)setfsgid((gid_t)-1) != a->cred.gid)
 		return -EPERM;
-	return caps_limit(~0ull, ~CAPS_PAST);
+	return limit_effective_caps(~0ull, ~CAPS_PAST);
 }
 
-static int be_root_again(void)
+static int become_root_again(void)
 {
 	(void)setfsuid(0);
 	(void)setfsgid(0);
 	if (setfsuid((uid_t)-1) != 0 || setgroups(0, NULL) < 0)
 		return -EPERM;
-	return caps_limit(~0ull, ~0ull);
+	return limit_effective_caps(~0ull, ~0ull);
 }
 
 /* -------------------------------------------------------------------------- asker --- */
@@ -224,7 +224,7 @@ int env_asker_isolate(struct env_asker *a, struct error *err)
 		return error_errno(err, errno, "a mount namespace");
 	(void)close(a->ours);
 	a->ours = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-	rc = a->ours < 0 ? -errno : caps_limit(CAPS_KEPT, CAPS_KEPT);
+	rc = a->ours < 0 ? -errno : limit_effective_caps(CAPS_KEPT, CAPS_KEPT);
 	return rc < 0 ? error_errno(err, -rc, "fewer rights") : 0;
 }
 
@@ -367,7 +367,7 @@ int asker_open_target(const struct env_asker *a, const char *path, int *ret,
 	if (rc == 0)
 		rc = open_with_rights(a, path, &fd);
 	/* Never go on with another user's rights. */
-	if (be_root_again() < 0)
+	if (become_root_again() < 0)
 		abort();
 	if (rc == -ENOENT)
 		return error_set(err, ENOTSUP,

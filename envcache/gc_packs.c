@@ -202,8 +202,8 @@ static int remove_object(struct object_store *s, const char *folder,
 }
 
 /* Mark the pack for deletion; an existing mark keeps its age, whoever made it. */
-static int doom_pack(struct object_store *s, const struct digest *d,
-		     struct error *err)
+static int mark_pack_for_deletion(struct object_store *s,
+				  const struct digest *d, struct error *err)
 {
 	const struct object_put_options opts = { .condition = OBJECT_NEW };
 	char name[ENV_NAME_ROOM];
@@ -278,7 +278,9 @@ static int collect_unused(const struct gc_pack *p, struct object_store *s,
 	}
 	gc->n_doomed++;
 	gc->doomed_bytes += p->size;
-	return is_doomed || gc->dry_run ? 0 : doom_pack(s, &p->digest, err);
+	return is_doomed || gc->dry_run
+		       ? 0
+		       : mark_pack_for_deletion(s, &p->digest, err);
 }
 
 int gc_packs_collect(const struct gc_packs *p, struct object_store *s,

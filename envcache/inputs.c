@@ -269,8 +269,9 @@ static int add_name(char **names, size_t *n, const char *name)
 }
 
 /* Is the file unchanged by this run of the command, having been made in an earlier run? */
-static bool is_unwritten(const struct env_inputs *before,
-			 const struct env_inputs *after, const char *name)
+static bool is_file_of_earlier_run(const struct env_inputs *before,
+				   const struct env_inputs *after,
+				   const char *name)
 {
 	for (size_t i = 0; i < before->n_left_out; i++) {
 		const struct env_left_out *a = &before->left_out[i];
@@ -304,7 +305,7 @@ int env_inputs_made(const struct env_inputs *before,
 	if (!names)
 		return error_nomem(err);
 	for (size_t i = 0; rc == 0 && i < n_known; i++) {
-		if (is_unwritten(before, after, known[i]))
+		if (is_file_of_earlier_run(before, after, known[i]))
 			*ret_unwritten = known[i];
 		else
 			rc = add_name(names, &n, known[i]);

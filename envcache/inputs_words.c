@@ -140,7 +140,7 @@ static bool is_of_tool(const struct shell_words *all, size_t i)
 }
 
 /* Does the option or variable name a package index, not something to install? */
-static bool names_index(const char *name, size_t len)
+static bool is_package_index_name(const char *name, size_t len)
 {
 	return has_one_of(name, len,
 			  "INDEX index REGISTRY registry CHANNEL channel PROXY "
@@ -148,7 +148,7 @@ static bool names_index(const char *name, size_t len)
 }
 
 /* Is the word the value of an option for a package index? */
-static bool is_behind_index(const struct shell_words *all, size_t i)
+static bool is_package_index_value(const struct shell_words *all, size_t i)
 {
 	const char *option = all->list[i - 1].text;
 
@@ -157,7 +157,7 @@ static bool is_behind_index(const struct shell_words *all, size_t i)
 	if (strcmp(option, "-i") == 0)
 		return all->list[i - 1].is_first || is_of_tool(all, i);
 	/* A word without '-', such as the package llama-index, is no option. */
-	return *option == '-' && names_index(option, strlen(option));
+	return *option == '-' && is_package_index_name(option, strlen(option));
 }
 
 static bool has_digest(const struct shell_words *all, size_t i)
@@ -186,8 +186,9 @@ static int look_at_url(struct gather *g, const struct shell_words *all,
 	const char *word = all->list[i].text, *is = strchr(word, '=');
 	AUTO_FREE char *shown = NULL;
 
-	if ((is && is < url && names_index(word, (size_t)(is - word))) ||
-	    (i && !all->list[i].is_first && is_behind_index(all, i)) ||
+	if ((is && is < url &&
+	     is_package_index_name(word, (size_t)(is - word))) ||
+	    (i && !all->list[i].is_first && is_package_index_value(all, i)) ||
 	    has_digest(all, i))
 		return 0;
 	while (url > word && url[-1] != '=')
@@ -202,7 +203,7 @@ static int look_at_url(struct gather *g, const struct shell_words *all,
 
 /* Is the file ignored?  Files of the node itself are, as they differ between nodes, and files in
  * targets, as the base has them. */
-static bool is_left_out(const struct gather *g, const char *real)
+static bool is_file_ignored(const struct gather *g, const char *real)
 {
 	static const char *const own[] = {
 		"/proc",
@@ -237,7 +238,7 @@ static bool is_folder(const char *path, const char *real)
 static int add_folder(struct gather *g, const char *path, const char *real,
 		      struct error *err)
 {
-	bool is_known = is_folder(".", real) || is_left_out(g, real) ||
+	bool is_known = is_folder(".", real) || is_file_ignored(g, real) ||
 			is_one_of(real, CROWDED_FOLDERS);
 
 	for (size_t i = 0; i < g->n_folders && !is_known; i++)
@@ -319,7 +320,7 @@ static int look_at_path(struct gather *g, struct naming_word *w,
 	if (strlen(path) >= PATH_MAX || stat(path, &st) < 0)
 		return 0;
 	real = realpath(path, NULL);
-	if (!real || is_left_out(g, real))
+	if (!real || is_file_ignored(g, real))
 		return 0;
 	w->is_found = true;
 	if (S_ISDIR(st.st_mode)) {
@@ -377,7 +378,7 @@ static bool has_no_folder(const struct gather *g)
 	AUTO_FREE char *real = realpath(".", NULL);
 
 	return real &&
-	       (is_left_out(g, real) || is_one_of(real, CROWDED_FOLDERS));
+	       (is_file_ignored(g, real) || is_one_of(real, CROWDED_FOLDERS));
 }
 
 /* Look up a part of a word in each folder that the command may be in. */
@@ -610,7 +611,7 @@ static int look_at_text(struct gather *g, const struct text_place *at,
 }
 
 /* Is it an interpreter that reads standard input: `sh <setup.sh`, `bash -s`? */
-static bool reads_input(char *const *command)
+static bool is_interpreter_reading_stdin(char *const *command)
 {
 	size_t n = 1;
 
@@ -623,8 +624,9 @@ static bool reads_input(char *const *command)
 }
 
 /* Examine the words of the command and of all texts found so far. */
-static int look_at_all(struct gather *g, const struct shell_words *command,
-		       struct error *err)
+static int look_at_command_and_texts(struct gather *g,
+				     const struct shell_words *command,
+				     struct error *err)
 {
 	const struct text_place at = { .depth = 0 };
 	int rc = look_at_words(g, &at, command, err);
@@ -658,12 +660,13 @@ int inputs_look_at_command(struct gather *g, struct error *err)
 					       .is_first = i == 0 };
 	do {
 		n_folders = g->n_folders;
-		rc = look_at_all(g, &all, err);
+		rc = look_at_command_and_texts(g, &all, err);
 	} while (rc == 0 && g->n_folders != n_folders);
 	g->is_settled = true;
 	if (rc == 0)
-		rc = look_at_all(g, &all, err);
-	if (rc == 0 && from->reads_script && reads_input(from->command))
+		rc = look_at_command_and_texts(g, &all, err);
+	if (rc == 0 && from->reads_script &&
+	    is_interpreter_reading_stdin(from->command))
 		rc = inputs_note(g, err, "the script on standard input");
 	return rc;
 }

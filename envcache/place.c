@@ -176,9 +176,10 @@ static int each_child(struct place_walk *w, int fd, const struct inode *dir,
 
 /* Free a place: log that `made` in the stage `from` will get there (by rename or as a link), and
  * move away the present file. */
-static int clear_place(struct place_walk *w, int dir, const char *name,
-		       const struct stage *from, const char *made,
-		       bool is_renamed, struct error *err)
+static int clear_place_for_entry(struct place_walk *w, int dir,
+				 const char *name, const struct stage *from,
+				 const char *made, bool is_renamed,
+				 struct error *err)
 {
 	int rc;
 
@@ -217,8 +218,8 @@ static int place_node(struct place_walk *w, int dir, const struct dentry *d,
 	if (has_kept_file(w, dir, d))
 		return 0;
 	place_node_path(plan, (uint32_t)d->inode->user, name);
-	rc = clear_place(w, dir, d->name, from, name, d->inode->nlink == 1,
-			 err);
+	rc = clear_place_for_entry(w, dir, d->name, from, name,
+				   d->inode->nlink == 1, err);
 	if (rc < 0)
 		return rc;
 	rc = d->inode->nlink > 1 ? linkat(from->new_fd, name, dir, d->name, 0)
@@ -272,8 +273,8 @@ static int place_built(struct place_walk *w, int in, const struct dentry *d,
 	if (rc == 0 && is_placed_by_rename(d->inode)) {
 		rc = check_place(w, in, d->name, err);
 		if (rc == 0)
-			rc = clear_place(w, in, d->name, w->stage, path, false,
-					 err);
+			rc = clear_place_for_entry(w, in, d->name, w->stage,
+						   path, false, err);
 		if (rc == 0 &&
 		    renameat(w->stage->new_fd, path, in, d->name) < 0)
 			rc = error_errno(err, errno, "place '%.160s'",
@@ -371,7 +372,8 @@ static int set_tree_attributes(struct place_walk *w, int fd,
 
 /* Allocate the path for a folder to be built, below `above`; if that is NULL or too long already,
  * a new path at the stage's top. */
-static char *new_path(struct place_walk *w, const char *above, const char *name)
+static char *new_built_folder_path(struct place_walk *w, const char *above,
+				   const char *name)
 {
 	size_t room = strlen(name) + (above ? strlen(above) : 0) + 16;
 	char *path = tree_alloc(w->p->tree, room);
@@ -390,7 +392,7 @@ static int build_child(struct place_walk *w, int dir, const struct dentry *d,
 
 	if (!S_ISDIR(d->inode->mode))
 		return 0;
-	path = new_path(w, built_path(d->parent), d->name);
+	path = new_built_folder_path(w, built_path(d->parent), d->name);
 	if (!path)
 		return error_nomem(err);
 	d->inode->user_ptr = path;

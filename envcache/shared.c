@@ -70,7 +70,7 @@ int env_doomed_list(struct object_store *s, struct env_digests *ret,
 
 /* Do the object's bytes have the digest?  An unreadable object counts as wrong, and is stored
  * again. */
-static bool is_right(struct object *o, const struct digest *want)
+static bool has_object_digest(struct object *o, const struct digest *want)
 {
 	uint64_t size = object_opened_stat(o)->size;
 	AUTO_FREE char *piece = malloc(PIECE_BYTES);
@@ -103,7 +103,7 @@ bool env_pack_is_there(struct object_store *s, const struct digest *d,
 	env_object_name(ENV_PACKS_FOLDER, d, name);
 	if (object_open(s, name, &o, NULL) < 0)
 		return false;
-	is = object_opened_stat(o)->size == size && is_right(o, d);
+	is = object_opened_stat(o)->size == size && has_object_digest(o, d);
 	object_close(o);
 	return is;
 }

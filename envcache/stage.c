@@ -355,8 +355,8 @@ static int allow_moving_folder(struct stage *s, int dir, const char *name,
 	return rc;
 }
 
-static int put_aside(struct stage *s, int dir, const char *name,
-		     const char *path, bool stays, struct error *err)
+static int log_and_move_aside(struct stage *s, int dir, const char *name,
+			      const char *path, bool stays, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	struct stat st;
@@ -382,13 +382,13 @@ static int put_aside(struct stage *s, int dir, const char *name,
 int stage_put_aside(struct stage *s, int dir, const char *name,
 		    const char *path, struct error *err)
 {
-	return put_aside(s, dir, name, path, false, err);
+	return log_and_move_aside(s, dir, name, path, false, err);
 }
 
 int stage_keep_aside(struct stage *s, int dir, const char *name,
 		     const char *path, struct error *err)
 {
-	return put_aside(s, dir, name, path, true, err);
+	return log_and_move_aside(s, dir, name, path, true, err);
 }
 
 /* --------------------------------------------------------------------------- undo --- */
@@ -582,7 +582,7 @@ static const char *path_of(const char *text, unsigned int words)
 	return text;
 }
 
-static unsigned int n_words(char kind)
+static unsigned int count_record_words(char kind)
 {
 	switch (kind) {
 	case 'A':
@@ -605,7 +605,7 @@ static bool is_no_folder(int code)
 
 static int undo_record(struct stage *s, const char *text, bool keeps_others)
 {
-	const char *path = path_of(text, n_words(text[0]));
+	const char *path = path_of(text, count_record_words(text[0]));
 	AUTO_CLOSE int dir = -1;
 	const char *name;
 	int rc;

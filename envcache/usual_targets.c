@@ -117,8 +117,8 @@ static int add_below(struct found *f, const char *folder, const char *name,
 	return add_folder(f, path, err);
 }
 
-static int add_matching(struct found *f, const char *folder,
-			const char *pattern, struct error *err)
+static int add_matching_folders(struct found *f, const char *folder,
+				const char *pattern, struct error *err)
 {
 	char path[PATH_MAX];
 	glob_t g;
@@ -160,12 +160,12 @@ static int add_programs(struct found *f, const char *folder, struct error *err)
 		return rc;
 	*slash = '\0';
 	for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(packages); i++)
-		rc = add_matching(f, prefix, packages[i], err);
+		rc = add_matching_folders(f, prefix, packages[i], err);
 	return rc;
 }
 
 /* Is the folder a temporary one, of a session or build, whose name differs each time? */
-static bool is_temporary(const struct found *f, const char *path)
+static bool is_temporary_folder(const struct found *f, const char *path)
 {
 	static const char *const folders[] = { "/tmp", "/var/tmp", "/run" };
 	const size_t len = strlen(f->from->root);
@@ -190,14 +190,14 @@ static int add_path(struct found *f, struct error *err)
 
 		while (len > 1 && p[len - 1] == '/')
 			p[--len] = '\0';
-		if (*p == '/' && !is_temporary(f, p))
+		if (*p == '/' && !is_temporary_folder(f, p))
 			rc = add_programs(f, p, err);
 	}
 	return rc;
 }
 
 /* Add pip's fallback folder in $HOME. */
-static int add_home(struct found *f, struct error *err)
+static int add_home_folders(struct found *f, struct error *err)
 {
 	int rc = 0;
 
@@ -255,7 +255,7 @@ static int find_install_folders(struct found *f, struct error *err)
 		rc = add_path(f, err);
 	if (rc == 0)
 		rc = add_loader(f, err);
-	return rc < 0 ? rc : add_home(f, err);
+	return rc < 0 ? rc : add_home_folders(f, err);
 }
 
 int env_targets_usual(const struct env_usual *from, struct env_targets *ret,

@@ -323,7 +323,7 @@ static bool is_signed_query(const char *q, size_t len)
 }
 
 /* Append a query without its secret parameters; others, such as a version, stay. */
-static int put_query(struct buf *out, const char *q, size_t len)
+static int put_query_without_secrets(struct buf *out, const char *q, size_t len)
 {
 	int rc = 0;
 
@@ -349,7 +349,7 @@ static int put_query(struct buf *out, const char *q, size_t len)
 #define TOKEN_MIN 16u
 
 /* Append what follows "://" in a URL, without logins; `*at` moves to the URL's end. */
-static int put_url(struct buf *out, const char **at)
+static int put_url_without_logins(struct buf *out, const char **at)
 {
 	static const char ends[] = " \t\r\n\"'`<>|;()";
 	const char *p = *at;
@@ -384,7 +384,8 @@ static int put_url(struct buf *out, const char **at)
 	if (buf_append(out, p, n) < 0)
 		return -ENOMEM;
 	return query && (buf_puts(out, "?") < 0 ||
-			 put_query(out, query + 1, len - n - 1) < 0)
+			 put_query_without_secrets(out, query + 1,
+						   len - n - 1) < 0)
 		       ? -ENOMEM
 		       : 0;
 }
@@ -412,7 +413,7 @@ char *text_without_logins(const char *text)
 		text += n;
 		is_start = strchr(WORD_ENDS, text[-1]) != NULL;
 		if (rc == 0 && n == 3)
-			rc = put_url(&out, &text);
+			rc = put_url_without_logins(&out, &text);
 	}
 	return rc < 0 ? NULL : buf_steal(&out);
 }
