@@ -76,7 +76,7 @@ void counter_copy_latency(struct counter_latency *to,
 }
 
 /* Print nanoseconds as seconds with nine decimals. */
-static int put_ns(struct buf *ret, uint64_t ns)
+static int put_ns_as_seconds(struct buf *ret, uint64_t ns)
 {
 	return buf_printf(ret, "%" PRIu64 ".%09" PRIu64 "\n",
 			  ns / (uint64_t)NS_PER_S, ns % (uint64_t)NS_PER_S);
@@ -106,7 +106,7 @@ static int format_latency(const struct counter_spec *c, const void *values,
 				"\n%s%s_count %" PRIu64 "\n%s%s_sum ",
 				prefix, c->name, n, prefix, c->name, n, prefix,
 				c->name);
-	return rc == 0 ? put_ns(ret, atomic_load(&v.sum_ns)) : rc;
+	return rc == 0 ? put_ns_as_seconds(ret, atomic_load(&v.sum_ns)) : rc;
 }
 
 static int format_ns(const struct counter_spec *c, uint64_t ns,
@@ -116,7 +116,7 @@ static int format_ns(const struct counter_spec *c, uint64_t ns,
 			    prefix, c->name, c->help, prefix, c->name, prefix,
 			    c->name);
 
-	return rc == 0 ? put_ns(ret, ns) : rc;
+	return rc == 0 ? put_ns_as_seconds(ret, ns) : rc;
 }
 
 static int format_plain_value(const struct counter_spec *c, uint64_t value,

@@ -32,7 +32,7 @@ struct isolated_result {
  * Longer than the deadlines of all reads that a mount or unmount in the kernel may wait for. */
 #define JOB_S 300u
 
-static void close_all_but(int fd)
+static void close_other_descriptors(int fd)
 {
 	if (fd != RESULT_FD)
 		(void)dup2(fd, RESULT_FD);
@@ -99,7 +99,7 @@ static void mount_child(int fd, const char *path, uint64_t lock,
 	ssize_t n;
 
 	set_alarm(JOB_S, SIG_DFL);
-	close_all_but(fd);
+	close_other_descriptors(fd);
 	r.rc = run_locked(path, lock, fn, arg, &r.err);
 	n = write(RESULT_FD, &r, sizeof(r));
 	/* Not exit(), which would flush the parent's buffers and run its handlers. */

@@ -20,8 +20,8 @@ struct scan {
 	const char *generate; /* "man" or a shell, borrowed from argv */
 };
 
-static const struct option_spec *find_letter(const struct option_spec *options,
-					     char letter)
+static const struct option_spec *
+find_option_by_letter(const struct option_spec *options, char letter)
 {
 	for (const struct option_spec *o = options; o->key; o++)
 		if (o->letter == letter)
@@ -29,7 +29,7 @@ static const struct option_spec *find_letter(const struct option_spec *options,
 	return NULL;
 }
 
-static bool has_file(const struct option_program *prog)
+static bool has_config_option(const struct option_program *prog)
 {
 	return option_find(prog->options, "config", 6) != NULL;
 }
@@ -44,9 +44,9 @@ static bool scan_builtin(struct scan *s, const char *key)
 		s->generate = key + 9;
 		return true;
 	}
-	if (has_file(s->prog) && strcmp(key, "check-config") == 0)
+	if (has_config_option(s->prog) && strcmp(key, "check-config") == 0)
 		return s->check = true;
-	if (has_file(s->prog) && strcmp(key, "dump-config") == 0)
+	if (has_config_option(s->prog) && strcmp(key, "dump-config") == 0)
 		return s->dump = true;
 	return false;
 }
@@ -102,7 +102,8 @@ static int scan_long(struct scan *s, const char *arg, struct error *err)
 
 static int scan_short(struct scan *s, const char *arg, struct error *err)
 {
-	const struct option_spec *o = find_letter(s->prog->options, arg[0]);
+	const struct option_spec *o =
+		find_option_by_letter(s->prog->options, arg[0]);
 	const char *text = arg[1] ? arg + 1 : NULL;
 	int rc;
 
@@ -169,7 +170,7 @@ static int option_permute(const struct option_program *prog, int argc,
 		}
 		argv[n_opt++] = arg;
 		if (arg[1] != '-' && arg[2] == '\0')
-			o = find_letter(prog->options, arg[1]);
+			o = find_option_by_letter(prog->options, arg[1]);
 		else if (arg[1] == '-' && !strchr(arg, '='))
 			o = option_find(prog->options, arg + 2,
 					strlen(arg + 2));
