@@ -88,7 +88,7 @@ static bool is_large_share(size_t here, size_t all)
 	return all >= FILES_MIN && here * 100 >= all * PERCENT;
 }
 
-static uint64_t find_twins(const struct choosing *c)
+static uint64_t find_twin_donors(const struct choosing *c)
 {
 	uint64_t twins = 0;
 
@@ -107,9 +107,9 @@ static uint64_t find_twins(const struct choosing *c)
 	return twins;
 }
 
-static bool choose_of_twins(struct choosing *c)
+static bool choose_paths_of_twins(struct choosing *c)
 {
-	uint64_t twins = find_twins(c);
+	uint64_t twins = find_twin_donors(c);
 
 	for (size_t i = 0; i < c->n_paths; i++)
 		c->paths[i].is_chosen |=
@@ -142,7 +142,8 @@ static int find_pointer(const void *key, const void *path)
 }
 
 /* Copy the chosen entries, in their order. */
-static int take_chosen(struct choosing *c, struct trace *ret, struct error *err)
+static int copy_chosen_entries(struct choosing *c, struct trace *ret,
+			       struct error *err)
 {
 	ret->entries = calloc(c->t->n + 1, sizeof(*ret->entries));
 	if (!ret->entries)
@@ -177,7 +178,7 @@ int prediction_choose(const struct trace *t, struct file_map *files,
 	rc = look_for_files(&c, files, err);
 	if (rc < 0)
 		return rc;
-	*ret_has_twin = choose_of_twins(&c);
+	*ret_has_twin = choose_paths_of_twins(&c);
 	choose_groups(&c);
-	return take_chosen(&c, ret, err);
+	return copy_chosen_entries(&c, ret, err);
 }

@@ -220,7 +220,8 @@ void recorder_get_stats(struct recorder *r, struct recorder_stats *ret)
 	(void)pthread_mutex_unlock(&r->lock);
 }
 
-static bool has_seen(const struct recorder *r, uint64_t from, uint64_t to)
+static bool were_pages_read(const struct recorder *r, uint64_t from,
+			    uint64_t to)
 {
 	while (from < to && from < r->n_pages) {
 		uint64_t stop = (from / WORD_BITS + 1) * WORD_BITS;
@@ -247,8 +248,9 @@ void recorder_mark_read(const struct recorder *r, const struct blockmap *map,
 			continue;
 		blockmap_block(map, i, &b);
 		page = b.voff / BLOCK_ALIGN;
-		if (has_seen(r, page,
-			     page + (b.usize + BLOCK_ALIGN - 1) / BLOCK_ALIGN))
+		if (were_pages_read(r, page,
+				    page + (b.usize + BLOCK_ALIGN - 1) /
+						    BLOCK_ALIGN))
 			bits[i / 8] |= (uint8_t)(1u << i % 8);
 	}
 }
@@ -260,7 +262,7 @@ void record_fini(struct record *c)
 	memset(c, 0, sizeof(*c));
 }
 
-static void *copy_of(const void *data, size_t n, size_t size)
+static void *copy_array(const void *data, size_t n, size_t size)
 {
 	void *p = malloc(n ? n * size : 1);
 
@@ -274,9 +276,9 @@ int recorder_snapshot(struct recorder *r, struct record *ret, struct error *err)
 	struct record c = { .now_ms = elapsed_ms(r) };
 
 	(void)pthread_mutex_lock(&r->lock);
-	c.ranges = copy_of(r->ranges, r->n_ranges, sizeof(*c.ranges));
+	c.ranges = copy_array(r->ranges, r->n_ranges, sizeof(*c.ranges));
 	c.n_ranges = r->n_ranges;
-	c.missed = copy_of(r->misses, r->n_misses, sizeof(*c.missed));
+	c.missed = copy_array(r->misses, r->n_misses, sizeof(*c.missed));
 	c.n_missed = r->n_misses;
 	c.truncated = r->truncated;
 	(void)pthread_mutex_unlock(&r->lock);

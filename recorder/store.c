@@ -23,8 +23,9 @@ static int check_query(const struct trace_query *q, bool needs_image,
 }
 
 /* Check that the found trace matches the query, whatever the store sent. */
-static int check_found(const struct trace_query *q, const struct trace_found *f,
-		       struct error *err)
+static int check_found_trace_matches(const struct trace_query *q,
+				     const struct trace_found *f,
+				     struct error *err)
 {
 	const struct trace_info *i = &f->trace->info;
 	bool image = digest_equal(&i->image, &q->image);
@@ -51,7 +52,7 @@ int trace_store_get(struct trace_store *s, const struct trace_query *q,
 		rc = s->ops->get(s, q, &found, err);
 	if (rc < 0)
 		return rc;
-	rc = check_found(q, &found, err);
+	rc = check_found_trace_matches(q, &found, err);
 	if (rc < 0) {
 		trace_free(found.trace);
 		return rc;

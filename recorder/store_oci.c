@@ -86,7 +86,7 @@ static int get_trace(struct oci_store *store, const struct trace_artifact *a,
 }
 
 /* Does the failure concern only this artifact, not the registry? Then it is skipped. */
-static bool is_passed_over(int rc)
+static bool is_failure_of_one_artifact(int rc)
 {
 	return rc == -ENOENT || rc == -EINVAL || rc == -EBADMSG ||
 	       rc == -EFBIG || rc == -ENOTSUP;
@@ -139,7 +139,7 @@ static int list_artifacts(struct oci_store *store, const struct digest *image,
 		digest_format(&found[i - 1], name);
 		tries++;
 		rc = get_artifact(store, name, a, err);
-		if (is_passed_over(rc))
+		if (is_failure_of_one_artifact(rc))
 			rc = 0;
 		else if (rc == 0 && digest_equal(&a->image, image))
 			l.n++;
@@ -178,8 +178,9 @@ static void consider_artifact(struct nearest *n, const struct trace_query *q,
 }
 
 /* List traces of other workloads and other images, by their tags. */
-static int list_far(struct oci_store *store, size_t max,
-		    struct artifact_list *ret, struct error *err)
+static int list_traces_of_other_images(struct oci_store *store, size_t max,
+				       struct artifact_list *ret,
+				       struct error *err)
 {
 	struct artifact_list l = { .n = 0 };
 	char **tags = NULL;
@@ -201,7 +202,7 @@ static int list_far(struct oci_store *store, size_t max,
 		rc = get_artifact(store, tags[i], &l.list[l.n], err);
 		if (rc == 0)
 			l.n++;
-		else if (is_passed_over(rc))
+		else if (is_failure_of_one_artifact(rc))
 			rc = 0;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -238,7 +239,7 @@ static int get_tagged(struct oci_store *store, const char *workload,
 
 	if (rc == 0)
 		rc = get_artifact(store, tag, &a, err);
-	if (is_passed_over(rc))
+	if (is_failure_of_one_artifact(rc))
 		return 0;
 	if (rc < 0)
 		return rc;
@@ -248,9 +249,11 @@ static int get_tagged(struct oci_store *store, const char *workload,
 
 /* Take the best match that can be read (unreadable ones are marked as replaced), else fail
  * with the reason for the first. */
-static int take_nearest(struct oci_store *store, const struct trace_query *q,
-			struct artifact_list *own, struct artifact_list *far,
-			struct trace_found *ret, struct error *err)
+static int take_nearest_trace(struct oci_store *store,
+			      const struct trace_query *q,
+			      struct artifact_list *own,
+			      struct artifact_list *far,
+			      struct trace_found *ret, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	int first_rc = 0;
@@ -266,7 +269,7 @@ static int take_nearest(struct oci_store *store, const struct trace_query *q,
 		if (!n.a)
 			break;
 		rc = take_artifact(store, &n, ret, err);
-		if (!is_passed_over(rc))
+		if (!is_failure_of_one_artifact(rc))
 			return rc;
 		n.a->replaced = true;
 		if (first_rc == 0 && err)
@@ -281,8 +284,8 @@ static int take_nearest(struct oci_store *store, const struct trace_query *q,
 	return first_rc;
 }
 
-static bool has_match(const struct trace_query *q,
-		      const struct artifact_list *l)
+static bool has_matching_artifact(const struct trace_query *q,
+				  const struct artifact_list *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (!l->list[i].replaced &&
@@ -300,12 +303,12 @@ static int get_listed(struct oci_store *store, const struct trace_query *q,
 	struct artifact_list own = { .n = 0 }, far = { .n = 0 };
 	int rc = list_artifacts(store, &q->image, &own, err);
 
-	if (rc == 0 && !has_match(q, &own) && !has_match(q, tagged) &&
-	    !q->exact)
-		rc = list_far(store, FAR_MAX, &far, err);
+	if (rc == 0 && !has_matching_artifact(q, &own) &&
+	    !has_matching_artifact(q, tagged) && !q->exact)
+		rc = list_traces_of_other_images(store, FAR_MAX, &far, err);
 	if (rc == 0)
-		rc = take_nearest(store, q, &own, far.n ? &far : tagged, ret,
-				  err);
+		rc = take_nearest_trace(store, q, &own, far.n ? &far : tagged,
+					ret, err);
 	artifact_list_fini(&own);
 	artifact_list_fini(&far);
 	return rc;
@@ -333,7 +336,7 @@ static int oci_get(struct trace_store *s, const struct trace_query *q,
 		a.replaced = true;
 	}
 	rc = own_rc;
-	if (is_passed_over(own_rc))
+	if (is_failure_of_one_artifact(own_rc))
 		rc = get_listed(store, q, &tagged, ret, err);
 	/* Report that the image's own trace is damaged, rather than that there is none. */
 	if (rc < 0 && own_rc != -ENOENT && (rc == -ENOENT || rc == own_rc)) {
@@ -369,7 +372,9 @@ static int oci_list(struct trace_store *s, const struct trace_query *q,
 	int damaged = 0;
 	int rc = store_has_image(q)
 			 ? list_artifacts(store, &q->image, &found, err)
-			 : list_far(store, TRACE_ARTIFACTS_MAX, &found, err);
+			 : list_traces_of_other_images(store,
+						       TRACE_ARTIFACTS_MAX,
+						       &found, err);
 
 	for (size_t i = 0; rc == 0 && i < found.n; i++) {
 		const struct trace_artifact *a = &found.list[i];
@@ -377,7 +382,7 @@ static int oci_list(struct trace_store *s, const struct trace_query *q,
 		if (!a->replaced &&
 		    (!q->workload || strcmp(a->workload, q->workload) == 0))
 			rc = add_info(store, a, &l, err);
-		if (is_passed_over(rc)) {
+		if (is_failure_of_one_artifact(rc)) {
 			damaged = rc;
 			rc = 0;
 		}
@@ -458,7 +463,7 @@ static int merge_all(struct oci_store *store, const struct trace *t,
 			continue;
 		rc = get_trace(store, a, &old[n], err);
 		/* A damaged trace must not prevent the merging of others. */
-		if (is_passed_over(rc))
+		if (is_failure_of_one_artifact(rc))
 			rc = 0;
 		else if (rc == 0) {
 			memory += trace_memory(old[n]);
@@ -480,7 +485,7 @@ static int merge_all(struct oci_store *store, const struct trace *t,
 }
 
 /* Does the registry have this very trace already? Sent twice, it would count twice. */
-static bool has_same(const struct artifact_list *l, const struct trace *t)
+static bool has_same_trace(const struct artifact_list *l, const struct trace *t)
 {
 	AUTO_BUF data = BUF_INIT;
 	struct digest d;
@@ -541,7 +546,7 @@ static int oci_put(struct trace_store *s, const struct trace *t,
 
 	if (rc < 0)
 		return rc;
-	if (!has_same(&found, t) && !has_same(&found, &one)) {
+	if (!has_same_trace(&found, t) && !has_same_trace(&found, &one)) {
 		rc = put_merged(store, &one, &found, err);
 		/* Delete the replaced artifacts, if the registry allows it. */
 		for (size_t i = 0; rc == 0 && i < found.n; i++)

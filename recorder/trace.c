@@ -168,7 +168,7 @@ static int compare_paths(const void *a, const void *b)
 }
 
 /* Frees nothing, since the paths in the tree belong to the trace. */
-static void keep_path(void *path)
+static void ignore_path(void *path)
 {
 	(void)path;
 }
@@ -177,7 +177,7 @@ void trace_builder_free(struct trace_builder *b)
 {
 	if (!b)
 		return;
-	tdestroy(b->index, keep_path);
+	tdestroy(b->index, ignore_path);
 	trace_free(b->trace);
 	free(b);
 }
@@ -203,7 +203,7 @@ int trace_builder_new(const struct trace_info *info, struct trace_builder **ret,
 	return 0;
 }
 
-static int set_full(const struct trace_builder *b, struct error *err)
+static int fail_trace_full(const struct trace_builder *b, struct error *err)
 {
 	return error_set(err, ENOSPC,
 			 "trace: full with %zu entries, %zu bytes in memory",
@@ -228,7 +228,7 @@ static int intern_path(struct trace_builder *b, const char *path, size_t len,
 		return 0;
 	}
 	if (len + 1 > TRACE_DECODED_MAX - b->bytes)
-		return set_full(b, err);
+		return fail_trace_full(b, err);
 	copy = trace_path_room(b->trace, len + 1);
 	if (!copy)
 		return error_nomem(err);
@@ -264,7 +264,7 @@ int trace_builder_add(struct trace_builder *b, const struct trace_entry *e,
 		return rc;
 	if (t->n == TRACE_ENTRIES_MAX ||
 	    sizeof(*e) > TRACE_DECODED_MAX - b->bytes)
-		return set_full(b, err);
+		return fail_trace_full(b, err);
 	if (array_grow(&t->entries, t->n, &b->cap, 64) < 0)
 		return error_nomem(err);
 	b->bytes += sizeof(*e);

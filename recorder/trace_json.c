@@ -231,8 +231,8 @@ static bool find_entries(const char *text, size_t len, struct text *ret)
 /* ------------------------------------------------------------------- reading --- */
 
 /* Parse one part of the document, which must be an object. */
-static int load_part(const char *text, size_t len, const char *what,
-		     json_t **ret, struct error *err)
+static int parse_object(const char *text, size_t len, const char *what,
+			json_t **ret, struct error *err)
 {
 	json_error_t where;
 
@@ -326,7 +326,7 @@ static int add_entry(struct trace_builder *b, const char *text, size_t len,
 {
 	struct trace_entry e;
 	AUTO_JSON *j = NULL;
-	int rc = load_part(text, len, "an entry", &j, err);
+	int rc = parse_object(text, len, "an entry", &j, err);
 
 	if (rc < 0)
 		return rc;
@@ -365,8 +365,9 @@ static int add_entries(struct trace_builder *b, struct text t,
 }
 
 /* Parse the document with an empty list of entries, so that the parser checks all the rest. */
-static int load_rest(const char *text, size_t len, const struct text *entries,
-		     struct trace_info *ret, struct error *err)
+static int parse_all_but_entries(const char *text, size_t len,
+				 const struct text *entries,
+				 struct trace_info *ret, struct error *err)
 {
 	size_t before = (size_t)(entries->p - text);
 	size_t after = (size_t)(text + len - entries->end);
@@ -382,7 +383,7 @@ static int load_rest(const char *text, size_t len, const struct text *entries,
 		return error_set(err, -rc,
 				 "trace: what is beside the entries "
 				 "is too long");
-	rc = load_part(rest.data, rest.len, "the document", &j, err);
+	rc = parse_object(rest.data, rest.len, "the document", &j, err);
 	if (rc < 0)
 		return rc;
 	return read_info(j, ret, err);
@@ -399,7 +400,7 @@ int trace_from_json(const char *text, size_t len, struct trace **ret,
 	if (!find_entries(text, len, &entries))
 		return error_set(err, EINVAL,
 				 "trace: no JSON object with 'entries'");
-	rc = load_rest(text, len, &entries, &info, err);
+	rc = parse_all_but_entries(text, len, &entries, &info, err);
 	if (rc == 0)
 		rc = trace_builder_new(&info, &b, err);
 	trace_info_fini(&info);

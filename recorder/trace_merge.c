@@ -120,7 +120,7 @@ static uint32_t weighted_median(struct sample *s, size_t n)
 	return s[i].at_ms;
 }
 
-static uint64_t weight_of(const struct trace_run *r)
+static uint64_t get_run_weight(const struct trace_run *r)
 {
 	return (uint64_t)r->weight * r->trace->info.runs;
 }
@@ -171,7 +171,8 @@ static int make_group(struct merge *m, const struct ref *r, size_t n,
 		if (x->csize > e.csize)
 			e.csize = x->csize;
 		m->samples[i] = (struct sample){
-			.weight = weight_of(&m->runs[r[i].run]) * x->confidence,
+			.weight = get_run_weight(&m->runs[r[i].run]) *
+				  x->confidence,
 			.at_ms = x->at_ms,
 			.run = r[i].run,
 		};
@@ -342,7 +343,7 @@ static int gather_refs(struct merge *m, size_t n_refs, struct error *err)
 	for (size_t i = 0; i < m->n_runs; i++) {
 		const struct trace *t = m->runs[i].trace;
 
-		m->total += weight_of(&m->runs[i]);
+		m->total += get_run_weight(&m->runs[i]);
 		for (size_t k = 0; k < t->n; k++)
 			m->refs[m->n_refs++] = (struct ref){
 				.entry = &t->entries[k],
@@ -385,7 +386,7 @@ static void merge_infos(struct merge *m, struct trace_info *ret)
 		runs += x->runs;
 		if (x->ready_ms)
 			m->samples[n++] = (struct sample){
-				.weight = weight_of(&m->runs[i]),
+				.weight = get_run_weight(&m->runs[i]),
 				.at_ms = x->ready_ms,
 			};
 	}

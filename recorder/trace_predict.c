@@ -86,8 +86,9 @@ static void unite_ranges(struct trace_entry *e, const struct trace_entry *x)
 
 /* Unite what the starts of one owner read of a path and block; the `n` refs are of that
  * owner. Uses either the requester's own starts or the others. */
-static bool unite_owner(const struct prediction *p, const struct donor_entry *r,
-			size_t n, bool are_own, struct trace_entry *ret)
+static bool unite_reads_of_owner(const struct prediction *p,
+				 const struct donor_entry *r, size_t n,
+				 bool are_own, struct trace_entry *ret)
 {
 	bool has_any = false;
 
@@ -119,7 +120,7 @@ static uint32_t find_range(const struct prediction *p,
 		for (to = from + 1; to < n && r[to].owner == r[from].owner;
 		     to++)
 			;
-		if (!unite_owner(p, r + from, to - from, is_own, &e))
+		if (!unite_reads_of_owner(p, r + from, to - from, is_own, &e))
 			continue;
 		if (!has_any || e.len < ret->len)
 			*ret = e;
