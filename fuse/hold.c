@@ -93,7 +93,7 @@ static void keep_descriptor(struct holder *h, const char *name, int fd)
 }
 
 /* Value of "KEY=" in a message of lines, or NULL; modifies the message. */
-static char *hold_field(char *text, const char *key)
+static char *find_field_value(char *text, const char *key)
 {
 	size_t n = strlen(key);
 
@@ -107,9 +107,9 @@ static char *hold_field(char *text, const char *key)
 
 static void handle_message(struct holder *h, char *text, int *fds, int n_fds)
 {
-	bool store = hold_field(text, "FDSTORE=1") != NULL;
-	bool drop = hold_field(text, "FDSTOREREMOVE=1") != NULL;
-	char *name = hold_field(text, "FDNAME=");
+	bool store = find_field_value(text, "FDSTORE=1") != NULL;
+	bool drop = find_field_value(text, "FDSTOREREMOVE=1") != NULL;
+	char *name = find_field_value(text, "FDNAME=");
 
 	if (name)
 		name[strcspn(name, "\n")] = '\0';
@@ -222,7 +222,7 @@ static int set_environment(const struct holder *h)
 
 /* Move the kept descriptors to FIRST_FD and up, and the socket behind them: first all out of
  * the way, then into place. */
-static int place_fds(struct holder *h)
+static int move_descriptors_into_place(struct holder *h)
 {
 	h->child_sock = fcntl(h->child_sock, F_DUPFD_CLOEXEC, SOCKET_FD + 1);
 	if (h->child_sock < 0)
@@ -241,7 +241,7 @@ static int place_fds(struct holder *h)
 
 static void run_child(struct holder *h)
 {
-	if (place_fds(h) == 0 && set_environment(h) == 0) {
+	if (move_descriptors_into_place(h) == 0 && set_environment(h) == 0) {
 		(void)sigprocmask(SIG_SETMASK, &h->old_mask, NULL);
 		(void)execvp(h->argv[0], h->argv);
 	}
@@ -342,7 +342,7 @@ static int handle_signal(struct holder *h, int *ret_code)
 	return h->ending && !h->child;
 }
 
-static int wait_ms(const struct holder *h)
+static int get_respawn_wait_ms(const struct holder *h)
 {
 	int64_t left;
 
@@ -360,13 +360,13 @@ static int hold_loop(struct holder *h)
 
 	hold_spawn(h);
 	for (;;) {
-		int n = poll(p, 2, wait_ms(h));
+		int n = poll(p, 2, get_respawn_wait_ms(h));
 
 		if (n > 0 && (p[1].revents & POLLIN))
 			receive_messages(h);
 		if (n > 0 && (p[0].revents & POLLIN) && handle_signal(h, &code))
 			return code;
-		if (!h->child && wait_ms(h) == 0)
+		if (!h->child && get_respawn_wait_ms(h) == 0)
 			hold_spawn(h);
 	}
 }

@@ -57,8 +57,9 @@ static int parse_count(const char *text, long max, long *ret)
 	return 0;
 }
 
-static int take_one(struct kept_fd *k, int fd, const char *name, size_t len,
-		    struct error *err)
+static int take_inherited_descriptor(struct kept_fd *k, int fd,
+				     const char *name, size_t len,
+				     struct error *err)
 {
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 		return error_errno(err, errno, "inherited descriptor %d", fd);
@@ -69,7 +70,7 @@ static int take_one(struct kept_fd *k, int fd, const char *name, size_t len,
 	return 0;
 }
 
-static int take_all(struct fd_keeper *k, struct error *err)
+static int take_inherited_descriptors(struct fd_keeper *k, struct error *err)
 {
 	const char *names = getenv("LISTEN_FDNAMES");
 	long pid, n;
@@ -85,8 +86,10 @@ static int take_all(struct fd_keeper *k, struct error *err)
 		return error_nomem(err);
 	for (long i = 0; i < n; i++) {
 		size_t len = names ? strcspn(names, ":") : 0;
-		int rc = take_one(&k->kept[i], FIRST_FD + (int)i,
-				  names ? names : "", len, err);
+		int rc =
+			take_inherited_descriptor(&k->kept[i],
+						  FIRST_FD + (int)i,
+						  names ? names : "", len, err);
 
 		if (rc < 0)
 			return rc;
@@ -98,7 +101,7 @@ static int take_all(struct fd_keeper *k, struct error *err)
 }
 
 /* Use the holder's socket, if a holder started this process. */
-static int inherit_store(struct fd_keeper *k, struct error *err)
+static int inherit_holder_socket(struct fd_keeper *k, struct error *err)
 {
 	const char *text = getenv(HOLD_ENV);
 	const char *colon = text ? strchr(text, ':') : NULL;
@@ -118,7 +121,7 @@ static int inherit_store(struct fd_keeper *k, struct error *err)
 	return 0;
 }
 
-static int connect_store(struct fd_keeper *k, struct error *err)
+static int connect_to_notify_socket(struct fd_keeper *k, struct error *err)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -150,11 +153,11 @@ int fd_keeper_open(struct fd_keeper **ret, struct error *err)
 	if (!k)
 		return error_nomem(err);
 	k->sock = -1;
-	rc = take_all(k, err);
+	rc = take_inherited_descriptors(k, err);
 	if (rc == 0)
-		rc = inherit_store(k, err);
+		rc = inherit_holder_socket(k, err);
 	if (rc == 0 && k->sock < 0)
-		rc = connect_store(k, err);
+		rc = connect_to_notify_socket(k, err);
 	if (rc < 0) {
 		fd_keeper_close(k);
 		return rc;
@@ -233,7 +236,7 @@ static int send_text(struct fd_keeper *k, const char *text, int fd,
 }
 
 /* Wait until the other side has read all messages: it closes a pipe then. */
-static int keeper_barrier(struct fd_keeper *k, struct error *err)
+static int wait_until_messages_read(struct fd_keeper *k, struct error *err)
 {
 	struct pollfd p = { .events = 0 };
 	int fds[2], rc;
@@ -280,7 +283,7 @@ int fd_keeper_put(struct fd_keeper *k, const char *name, int fd,
 		return rc;
 	(void)snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s", name);
 	rc = send_text(k, text, fd, err);
-	return rc == 0 ? keeper_barrier(k, err) : rc;
+	return rc == 0 ? wait_until_messages_read(k, err) : rc;
 }
 
 int fd_keeper_drop(struct fd_keeper *k, const char *name, struct error *err)
@@ -290,5 +293,5 @@ int fd_keeper_drop(struct fd_keeper *k, const char *name, struct error *err)
 	if (k->sock < 0)
 		return 0;
 	rc = send_remove(k, name, err);
-	return rc == 0 ? keeper_barrier(k, err) : rc;
+	return rc == 0 ? wait_until_messages_read(k, err) : rc;
 }

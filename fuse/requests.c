@@ -127,8 +127,8 @@ static void *requests_main(void *arg)
 
 /* Start a thread; its memory is allocated before: a thread that failed to get memory would
  * go unnoticed, and a mount without threads makes its users wait for ever. */
-static int start_one(struct session *s, struct request_thread *t,
-		     struct error *err)
+static int start_request_thread(struct session *s, struct request_thread *t,
+				struct error *err)
 {
 	int rc;
 
@@ -148,9 +148,9 @@ static int start_one(struct session *s, struct request_thread *t,
 }
 
 /* Start another thread. With the lock. */
-static int start_next(struct session *s, struct error *err)
+static int start_next_request_thread(struct session *s, struct error *err)
 {
-	int rc = start_one(s, &s->threads[s->n_threads], err);
+	int rc = start_request_thread(s, &s->threads[s->n_threads], err);
 
 	s->n_threads += rc == 0;
 	return rc;
@@ -162,7 +162,7 @@ int requests_start(struct session *s, struct error *err)
 
 	(void)pthread_mutex_lock(&s->serving);
 	while (rc == 0 && s->n_threads < s->cfg.threads)
-		rc = start_next(s, err);
+		rc = start_next_request_thread(s, err);
 	(void)pthread_mutex_unlock(&s->serving);
 	return rc;
 }
@@ -179,7 +179,7 @@ void session_begin_wait(void)
 	s->n_waiting++;
 	while (s->n_threads - s->n_waiting < SERVING_MIN &&
 	       s->n_threads < SESSION_THREADS_MAX && !s->is_stopping)
-		if (start_next(s, &ignored) < 0)
+		if (start_next_request_thread(s, &ignored) < 0)
 			break;
 	(void)pthread_mutex_unlock(&s->serving);
 }

@@ -155,7 +155,8 @@ static int make_libfuse(struct session *s, struct error *err)
 }
 
 /* Feed INIT to libfuse; `swallow` drops its answer instead of sending it to the kernel. */
-static int feed_init(struct session *s, bool swallow, struct error *err)
+static int feed_init_to_libfuse(struct session *s, bool swallow,
+				struct error *err)
 {
 	struct fuse_out_header out;
 
@@ -272,7 +273,7 @@ static void undo_mount(struct session *s)
 
 /* Mount, and check that the mount is found. A path that ends in a symlink has another name
  * in mountinfo: then the mount is undone. */
-static int mount_fresh(struct session *s, struct error *err)
+static int mount_and_find_device(struct session *s, struct error *err)
 {
 	int rc = mount_session(s, err);
 
@@ -289,7 +290,7 @@ static int mount_fresh(struct session *s, struct error *err)
 				  s->path);
 }
 
-static int start_fresh(struct session *s, struct error *err)
+static int start_new_mount(struct session *s, struct error *err)
 {
 	/* A mount left by an earlier process that is not kept is dead: remove it. */
 	int rc = mount_take_down(s->run_dir, MOUNT_LOCK_SESSION, s->path, true,
@@ -300,7 +301,7 @@ static int start_fresh(struct session *s, struct error *err)
 	if (rc == 0)
 		rc = init_open(&s->fd, err);
 	if (rc == 0)
-		rc = mount_fresh(s, err);
+		rc = mount_and_find_device(s, err);
 	if (rc < 0)
 		return rc;
 	rc = init_read(s->fd, &s->init_request, &s->resend, err);
@@ -311,7 +312,7 @@ static int start_fresh(struct session *s, struct error *err)
 	if (rc == 0)
 		rc = make_libfuse(s, err);
 	if (rc == 0)
-		rc = feed_init(s, false, err);
+		rc = feed_init_to_libfuse(s, false, err);
 	if (rc < 0)
 		remove_mount_and_kept(s);
 	return rc;
@@ -366,7 +367,7 @@ static int start_adopted(struct session *s, int fd, int init_fd,
 	if (rc == 0)
 		rc = make_libfuse(s, err);
 	if (rc == 0)
-		rc = feed_init(s, true, err);
+		rc = feed_init_to_libfuse(s, true, err);
 	if (rc < 0)
 		return rc;
 	parking_open(s->parking);
@@ -395,7 +396,7 @@ static int adopt_or_start_session(struct session *s, struct error *err)
 		(void)!fd_keeper_drop(s->cfg.keeper, s->name, NULL);
 	if (init_fd >= 0)
 		(void)!fd_keeper_drop(s->cfg.keeper, s->init_name, NULL);
-	return start_fresh(s, err);
+	return start_new_mount(s, err);
 }
 
 static struct session *session_new(const struct session_config *cfg)
@@ -418,7 +419,7 @@ static struct session *session_new(const struct session_config *cfg)
 	return s;
 }
 
-static bool is_complete(const struct session *s)
+static bool has_all_session_parts(const struct session *s)
 {
 	return s->parking && s->name && s->run_dir && s->init_name;
 }
@@ -515,7 +516,8 @@ int session_start(const struct session_config *cfg, struct session **ret,
 			cfg->handler->free(cfg->owner);
 		return error_nomem(err);
 	}
-	rc = is_complete(s) ? check_config(cfg, err) : error_nomem(err);
+	rc = has_all_session_parts(s) ? check_config(cfg, err)
+				      : error_nomem(err);
 	if (rc == 0)
 		rc = find_mount_path(s, err);
 	if (rc == 0)
