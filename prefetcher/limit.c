@@ -3,7 +3,7 @@
 #include "common/clock.h"
 
 /* Cannot overflow: the second product is below LIMIT_RATE_MAX * 10^9 < 2^64. */
-static int64_t cost_ns(uint64_t bytes, uint64_t rate)
+static int64_t get_transfer_time_ns(uint64_t bytes, uint64_t rate)
 {
 	return (int64_t)(bytes / rate * NS_PER_S +
 			 bytes % rate * NS_PER_S / rate);
@@ -15,6 +15,6 @@ int64_t limit_take(struct limit *l, uint64_t bytes, int64_t now_ns)
 		return 0;
 	if (now_ns < l->ready_ns)
 		return l->ready_ns - now_ns;
-	l->ready_ns = now_ns + cost_ns(bytes, l->rate);
+	l->ready_ns = now_ns + get_transfer_time_ns(bytes, l->rate);
 	return 0;
 }

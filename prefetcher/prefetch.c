@@ -25,7 +25,7 @@ static void set_bit(uint8_t *bits, size_t i)
 	bits[i / 8] |= (uint8_t)(1u << i % 8);
 }
 
-static size_t bit_bytes(const struct prefetch *p)
+static size_t get_bit_map_bytes(const struct prefetch *p)
 {
 	return (p->map->n_blocks + 7) / 8;
 }
@@ -66,10 +66,10 @@ int prefetch_new(struct prefetcher *all, const struct prefetch_config *cfg,
 	p->mark_read = cfg->mark_read;
 	p->arg = cfg->arg;
 	p->label = strdup(cfg->label);
-	p->is_hot = calloc(bit_bytes(p) + 1, 1);
-	p->is_here = calloc(bit_bytes(p) + 1, 1);
-	p->is_fetched = calloc(bit_bytes(p) + 1, 1);
-	p->is_fetched_hot = calloc(bit_bytes(p) + 1, 1);
+	p->is_hot = calloc(get_bit_map_bytes(p) + 1, 1);
+	p->is_here = calloc(get_bit_map_bytes(p) + 1, 1);
+	p->is_fetched = calloc(get_bit_map_bytes(p) + 1, 1);
+	p->is_fetched_hot = calloc(get_bit_map_bytes(p) + 1, 1);
 	cond_init(&p->changed);
 	rc = p->label && p->is_hot && p->is_here && p->is_fetched &&
 			     p->is_fetched_hot
@@ -155,13 +155,13 @@ static void hot_set_fini(struct hot_set *s)
 }
 
 /* Look up which blocks of a hot set are on the node. Takes a reference to `order`. */
-static int hot_set_look(struct prefetch *p, struct order *order,
-			struct hot_set *ret, struct error *err)
+static int look_up_hot_blocks(struct prefetch *p, struct order *order,
+			      struct hot_set *ret, struct error *err)
 {
 	struct hot_set s = {
 		.order = order,
-		.is_hot = calloc(bit_bytes(p) + 1, 1),
-		.is_here = calloc(bit_bytes(p) + 1, 1),
+		.is_hot = calloc(get_bit_map_bytes(p) + 1, 1),
+		.is_here = calloc(get_bit_map_bytes(p) + 1, 1),
 	};
 
 	if (!s.is_hot || !s.is_here) {
@@ -185,8 +185,8 @@ static int hot_set_look(struct prefetch *p, struct order *order,
 }
 
 /* Choose the hot set to continue with: that of `hot`, or the present one. */
-static int choose_hot(struct prefetch *p, struct hot_list *hot,
-		      struct hot_set *ret, struct error *err)
+static int choose_hot_set(struct prefetch *p, struct hot_list *hot,
+			  struct hot_set *ret, struct error *err)
 {
 	struct order *order;
 	bool is_predicted;
@@ -202,14 +202,14 @@ static int choose_hot(struct prefetch *p, struct hot_list *hot,
 		(void)pthread_mutex_unlock(&p->all->lock);
 	}
 	if (rc == 0)
-		rc = hot_set_look(p, order, ret, err);
+		rc = look_up_hot_blocks(p, order, ret, err);
 	if (rc == 0)
 		ret->is_predicted = is_predicted;
 	return rc;
 }
 
 /* Exchange the hot set of `p` with the one in `s`. With the lock. */
-static void swap_hot(struct prefetch *p, struct hot_set *s)
+static void swap_hot_set(struct prefetch *p, struct hot_set *s)
 {
 	struct hot_set old = { .order = p->hot,
 			       .is_hot = p->is_hot,
@@ -224,7 +224,7 @@ static void swap_hot(struct prefetch *p, struct hot_set *s)
 	*s = old;
 }
 
-static bool hot_is_whole(const struct prefetch *p)
+static bool is_hot_set_fetched(const struct prefetch *p)
 {
 	return !p->hot || p->hot_have == p->hot->n;
 }
@@ -232,13 +232,13 @@ static bool hot_is_whole(const struct prefetch *p)
 enum task prefetch_first_task(const struct prefetch *p)
 {
 	/* When the rest is not wanted, a complete hot set is a task too: it ends at once. */
-	return hot_is_whole(p) && p->rest ? TASK_COLD : TASK_HOT;
+	return is_hot_set_fetched(p) && p->rest ? TASK_COLD : TASK_HOT;
 }
 
 /* Begin or continue fetching; `is_other`: the hot set is not the one being fetched. With the
  * lock. */
-static void begin_run(struct prefetch *p, enum prefetch_rest rest,
-		      bool is_other)
+static void begin_or_continue_fetch(struct prefetch *p, enum prefetch_rest rest,
+				    bool is_other)
 {
 	bool active = p->state == PREFETCH_HOT;
 
@@ -264,7 +264,8 @@ static void begin_run(struct prefetch *p, enum prefetch_rest rest,
 	p->state = PREFETCH_HOT;
 	if (p->running) {
 		/* Missing blocks of a hot set do not wait until the rest is fetched. */
-		if (!hot_is_whole(p) && (is_other || p->task == TASK_COLD)) {
+		if (!is_hot_set_fetched(p) &&
+		    (is_other || p->task == TASK_COLD)) {
 			__atomic_store_n(&p->cancel, true, __ATOMIC_RELAXED);
 			p->again = true;
 		}
@@ -282,7 +283,7 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 {
 	AUTO_FINI(hot_set) set = { .order = NULL };
 	bool is_other;
-	int rc = choose_hot(p, hot, &set, err);
+	int rc = choose_hot_set(p, hot, &set, err);
 
 	if (hot)
 		hot_list_fini(hot);
@@ -304,8 +305,8 @@ int prefetch_start(struct prefetch *p, struct hot_list *hot,
 			p->ahead_bytes = 0;
 			p->proved_bytes = 0;
 		}
-		swap_hot(p, &set);
-		begin_run(p, rest, is_other);
+		swap_hot_set(p, &set);
+		begin_or_continue_fetch(p, rest, is_other);
 		(void)pthread_cond_broadcast(&p->changed);
 	}
 	(void)pthread_mutex_unlock(&p->all->lock);
@@ -409,7 +410,7 @@ struct want {
 };
 
 /* Bytes of the room that are in use, without pinned places. */
-static uint64_t held_bytes(struct prefetch *p)
+static uint64_t count_used_room_bytes(struct prefetch *p)
 {
 	uint64_t sum = 0;
 	struct block b;
@@ -442,7 +443,7 @@ static int list_missing(struct prefetch *p, const struct order *o,
 		return error_nomem(err);
 	if (cfg->room) {
 		room = cfg->room(cfg->arg);
-		used = held_bytes(p);
+		used = count_used_room_bytes(p);
 	}
 	for (size_t i = 0; i < o->n; i++) {
 		blockmap_block(p->map, o->blocks[i], &b);
@@ -469,7 +470,7 @@ static int list_missing(struct prefetch *p, const struct order *o,
 
 /* Wait until the prefetch may go on. False at once when nothing prevents it; true after a
  * wait. */
-static bool wait_for_leave(struct prefetch *p)
+static bool wait_until_prefetch_may_go_on(struct prefetch *p)
 {
 	bool cancelled = false, had_to = false;
 	int64_t wait, until;
@@ -488,8 +489,9 @@ static bool wait_for_leave(struct prefetch *p)
 }
 
 /* List the missing blocks, once the node is not under pressure. */
-static int choose_missing(struct prefetch *p, const struct order *o,
-			  struct want *ret, struct error *err)
+static int list_missing_without_pressure(struct prefetch *p,
+					 const struct order *o,
+					 struct want *ret, struct error *err)
 {
 	int rc;
 
@@ -497,7 +499,8 @@ static int choose_missing(struct prefetch *p, const struct order *o,
 		(void)pthread_mutex_lock(&p->all->lock);
 		p->needs_room = ret->n > ret->n_placed || ret->left_out;
 		(void)pthread_mutex_unlock(&p->all->lock);
-		if ((ret->n == 0 && ret->left_out == 0) || !wait_for_leave(p))
+		if ((ret->n == 0 && ret->left_out == 0) ||
+		    !wait_until_prefetch_may_go_on(p))
 			return 0;
 		free(ret->blocks);
 	}
@@ -521,7 +524,7 @@ static int fetch_order(struct prefetch *p, enum task task,
 		.cancel = &p->cancel,
 	};
 	struct want w = { .n = 0 };
-	int rc = choose_missing(p, o, &w, err);
+	int rc = list_missing_without_pressure(p, o, &w, err);
 
 	if (rc < 0)
 		return rc;
@@ -644,7 +647,7 @@ bool prefetch_conclude(struct prefetch *p, enum task task, int rc,
 /* ------------------------------------------------------------- waiting --- */
 
 /* The phase to report. With the lock. */
-static enum prefetch_phase phase_of(const struct prefetch *p)
+static enum prefetch_phase get_phase_to_report(const struct prefetch *p)
 {
 	if (p->state != PREFETCH_HOT)
 		return p->state;
@@ -655,11 +658,12 @@ static enum prefetch_phase phase_of(const struct prefetch *p)
 	return p->task == TASK_HOT ? PREFETCH_HOT : PREFETCH_COLD;
 }
 
-static bool has_hot_share(const struct prefetch *p, const struct wait_policy *w)
+static bool is_wait_policy_met(const struct prefetch *p,
+			       const struct wait_policy *w)
 {
 	uint64_t all = p->hot ? p->hot->bytes : 0;
 
-	if (w->kind == WAIT_NONE || hot_is_whole(p))
+	if (w->kind == WAIT_NONE || is_hot_set_fetched(p))
 		return true;
 	return w->kind == WAIT_SHARE &&
 	       p->hot_have_bytes >= all / 1000 * w->permille +
@@ -674,12 +678,12 @@ static bool is_in_trouble(enum prefetch_phase phase)
 }
 
 /* Decide a wait: 1: go on waiting; else its result. With the lock. */
-static int judge_wait(const struct prefetch *p, const struct wait_policy *w,
-		      struct error *err)
+static int decide_wait_result(const struct prefetch *p,
+			      const struct wait_policy *w, struct error *err)
 {
-	enum prefetch_phase phase = phase_of(p);
+	enum prefetch_phase phase = get_phase_to_report(p);
 
-	if (has_hot_share(p, w))
+	if (is_wait_policy_met(p, w))
 		return 0;
 	if (phase == PREFETCH_STOPPED)
 		return error_set(err, ECANCELED, "image %s: prefetch stopped",
@@ -704,7 +708,7 @@ int prefetch_wait(struct prefetch *p, const struct wait_policy *policy,
 	if (deadline_ns && deadline_ns < until)
 		until = deadline_ns;
 	(void)pthread_mutex_lock(&p->all->lock);
-	while ((rc = judge_wait(p, policy, err)) > 0) {
+	while ((rc = decide_wait_result(p, policy, err)) > 0) {
 		if (clock_now_ns() >= until) {
 			rc = error_set(err, ETIMEDOUT,
 				       "image %s: %zu of %zu blocks of the hot "
@@ -739,7 +743,7 @@ enum prefetch_phase prefetch_get_phase(struct prefetch *p)
 	enum prefetch_phase phase;
 
 	(void)pthread_mutex_lock(&p->all->lock);
-	phase = phase_of(p);
+	phase = get_phase_to_report(p);
 	(void)pthread_mutex_unlock(&p->all->lock);
 	return phase;
 }
@@ -759,7 +763,7 @@ void prefetch_get_stats(struct prefetch *p, struct prefetch_stats *ret)
 		s.all_have_bytes += b.csize;
 	}
 	(void)pthread_mutex_lock(&p->all->lock);
-	s.phase = phase_of(p);
+	s.phase = get_phase_to_report(p);
 	if (is_in_trouble(s.phase))
 		s.error = p->error;
 	if (p->hot) {
@@ -786,13 +790,13 @@ void prefetch_get_stats(struct prefetch *p, struct prefetch_stats *ret)
 int prefetch_fetched(struct prefetch *p, bool hot_only, uint8_t **ret_bits,
 		     struct error *err)
 {
-	uint8_t *bits = calloc(bit_bytes(p) + 1, 1);
+	uint8_t *bits = calloc(get_bit_map_bytes(p) + 1, 1);
 
 	if (!bits)
 		return error_nomem(err);
 	(void)pthread_mutex_lock(&p->all->lock);
 	memcpy(bits, hot_only ? p->is_fetched_hot : p->is_fetched,
-	       bit_bytes(p));
+	       get_bit_map_bytes(p));
 	(void)pthread_mutex_unlock(&p->all->lock);
 	*ret_bits = bits;
 	return 0;

@@ -83,7 +83,7 @@ static int64_t turn_ns(const struct prefetcher *all, const struct worker *w,
 }
 
 /* End the turns that have lasted long enough. Returns when to check again. */
-static int64_t end_turns(struct prefetcher *all)
+static int64_t end_long_turns(struct prefetcher *all)
 {
 	int64_t now = clock_now_ns(), next = NEVER;
 
@@ -110,8 +110,8 @@ static int64_t end_turns(struct prefetcher *all)
 
 /* Report to the user that a prefetch has ended, or was put off. With the lock, which is
  * released meanwhile. */
-static void report_end(struct prefetcher *all, struct prefetch *p, bool is_done,
-		       const struct error *err)
+static void report_prefetch_end(struct prefetcher *all, struct prefetch *p,
+				bool is_done, const struct error *err)
 {
 	int64_t retry_ns = p->due_ns - clock_now_ns();
 	bool has_failed = p->requeue && (p->state == PREFETCH_FAILED ||
@@ -137,7 +137,7 @@ static void begin_turn(struct worker *w, struct prefetch *p)
 }
 
 /* Run a prefetch once. With the lock, which is released meanwhile. */
-static void run_one(struct worker *w, struct prefetch *p)
+static void run_prefetch_once(struct worker *w, struct prefetch *p)
 {
 	struct prefetcher *all = w->p;
 	struct error err = ERROR_INIT;
@@ -153,7 +153,7 @@ static void run_one(struct worker *w, struct prefetch *p)
 	w->now = NULL;
 	is_done = prefetch_conclude(p, task, rc, &err);
 	(void)pthread_cond_broadcast(&p->changed);
-	report_end(all, p, is_done, &err);
+	report_prefetch_end(all, p, is_done, &err);
 	p->running = false;
 	/* During the report another thread may have asked to stop this run. */
 	__atomic_store_n(&p->cancel, p->n_stopping > 0, __ATOMIC_RELAXED);
@@ -194,7 +194,7 @@ static void *worker_main(void *arg)
 		}
 		p = all->stop ? NULL : pick_prefetch(all, w->task, idle, &wait);
 		if (p)
-			run_one(w, p);
+			run_prefetch_once(w, p);
 		else if (!all->stop)
 			wait_for_work(all, wait);
 	}
@@ -209,7 +209,7 @@ static void *turns_main(void *arg)
 
 	(void)pthread_mutex_lock(&all->lock);
 	while (!all->stop)
-		wait_for_work(all, end_turns(all));
+		wait_for_work(all, end_long_turns(all));
 	(void)pthread_mutex_unlock(&all->lock);
 	return NULL;
 }

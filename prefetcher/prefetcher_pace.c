@@ -70,8 +70,8 @@ int64_t prefetcher_idle_ns(const struct prefetcher *all)
 }
 
 /* Note that pressure begins or ends. With the lock. */
-static void set_starved(struct prefetch *p, bool starved,
-			const struct error *why)
+static void note_pressure(struct prefetch *p, bool starved,
+			  const struct error *why)
 {
 	if (starved)
 		p->error = *why;
@@ -113,7 +113,7 @@ int64_t prefetcher_pause(void *prefetch, uint64_t next_bytes)
 
 	(void)pthread_mutex_lock(&all->lock);
 	starved = is_starved(p, starved, &why, now);
-	set_starved(p, starved, &why);
+	note_pressure(p, starved, &why);
 	if (starved)
 		wait = PRESSURE_POLL_NS;
 	else if (p->task == TASK_COLD && prefetcher_hot_wait(all, now) > 0)

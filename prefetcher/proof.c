@@ -23,7 +23,8 @@ static bool is_within_lead(const struct prefetch *p, uint64_t next_bytes)
 }
 
 /* Stored bytes of its fetched blocks that were read. With the lock. */
-static uint64_t sum_read(const struct prefetch *p, const uint8_t *is_read)
+static uint64_t sum_read_hot_bytes(const struct prefetch *p,
+				   const uint8_t *is_read)
 {
 	uint64_t sum = 0;
 	struct block b;
@@ -40,7 +41,7 @@ static uint64_t sum_read(const struct prefetch *p, const uint8_t *is_read)
 }
 
 /* Note the bytes read so far. With the lock. */
-static void note_read(struct prefetch *p, uint64_t bytes, int64_t now)
+static void note_proved_bytes(struct prefetch *p, uint64_t bytes, int64_t now)
 {
 	if (bytes > p->proved_bytes || !p->proved_ns)
 		p->proved_ns = now;
@@ -49,7 +50,7 @@ static void note_read(struct prefetch *p, uint64_t bytes, int64_t now)
 }
 
 /* Give the hot set up if nothing more was read of it for too long. With the lock. */
-static void give_up_if_due(struct prefetch *p, int64_t now)
+static void give_up_unread_hot_set(struct prefetch *p, int64_t now)
 {
 	int64_t ns = p->all->cfg.limits.guess_ns;
 
@@ -79,10 +80,10 @@ int64_t prefetch_proof_wait(struct prefetch *p, uint64_t next_bytes,
 	if (is_read && p->mark_read)
 		p->mark_read(p->arg, is_read);
 	(void)pthread_mutex_lock(&p->all->lock);
-	note_read(p, is_read ? sum_read(p, is_read) : 0, now);
+	note_proved_bytes(p, is_read ? sum_read_hot_bytes(p, is_read) : 0, now);
 	is_within = is_within_lead(p, next_bytes);
 	if (!is_within)
-		give_up_if_due(p, now);
+		give_up_unread_hot_set(p, now);
 	(void)pthread_mutex_unlock(&p->all->lock);
 	return is_within ? 0 : LOOK_NS;
 }
