@@ -94,7 +94,7 @@ static unsigned int count_cold_slots(const struct slots *s)
 
 /* While peers ask for hot pieces, cold transfers get few slots, because all transfers share one
  * uplink. */
-static unsigned int cold_most(const struct slots *s, int64_t now)
+static unsigned int max_cold_slots(const struct slots *s, int64_t now)
 {
 	if (s->hot_asked && now - s->hot_asked < 2 * s->usual_ns)
 		return (s->cfg.bulk + COLD_SHARE - 1) / COLD_SHARE;
@@ -103,7 +103,7 @@ static unsigned int cold_most(const struct slots *s, int64_t now)
 
 /* Hot transfers may not use all slots: with many at once over one uplink, each piece would
  * reach its peer later, and so would all nodes that get the piece from that peer. */
-static unsigned int hot_most(const struct slots *s)
+static unsigned int max_hot_slots(const struct slots *s)
 {
 	return s->cfg.bulk - s->cfg.bulk / COLD_SHARE;
 }
@@ -114,9 +114,9 @@ static bool slot_is_free(const struct slots *s, int priority, int64_t now)
 
 	if (priority == SOURCE_DEMAND)
 		return s->demand_busy < s->cfg.demand;
-	if (priority == SOURCE_COLD && cold >= cold_most(s, now))
+	if (priority == SOURCE_COLD && cold >= max_cold_slots(s, now))
 		return false;
-	if (priority == SOURCE_HOT && s->bulk_busy - cold >= hot_most(s))
+	if (priority == SOURCE_HOT && s->bulk_busy - cold >= max_hot_slots(s))
 		return false;
 	return s->bulk_busy < s->cfg.bulk;
 }
@@ -279,7 +279,7 @@ find_sending_of_request(struct slots *s, const struct slot_request *r)
 }
 
 /* Cut a very slow sample, so that a single one cannot change the average much. */
-static void usual_learn(struct slots *s, int64_t took)
+static void learn_usual_transfer_time(struct slots *s, int64_t took)
 {
 	if (took > TOOK_MAX_NS)
 		took = TOOK_MAX_NS;
@@ -297,7 +297,7 @@ int64_t slots_usual_ns(const struct slots *s)
 	return s->usual_ns;
 }
 
-static int64_t retry_in(const struct slots *s, int64_t ns)
+static int64_t bound_retry_ns(const struct slots *s, int64_t ns)
 {
 	if (ns < s->cfg.retry_min_ns)
 		return s->cfg.retry_min_ns;
@@ -319,7 +319,7 @@ static int64_t copy_retry_ns(const struct slots *s, uint64_t what, int64_t now)
 	/* While that transfer is late, have the peer retry now and then, not all the time. */
 	if (in < s->usual_ns / LATE_PART)
 		in = s->usual_ns / LATE_PART;
-	return retry_in(s, in);
+	return bound_retry_ns(s, in);
 }
 
 /* Time until a slot should be free. Kept short: a free slot goes to whoever asks first, so a
@@ -331,7 +331,7 @@ static int64_t slot_retry_ns(const struct slots *s, const struct slot_class *k)
 
 	if (most < SLOT_MAX_NS)
 		most = SLOT_MAX_NS;
-	return retry_in(s, in < most ? in : most);
+	return bound_retry_ns(s, in < most ? in : most);
 }
 
 int slots_add(struct slots *s, const struct slot_request *r, int64_t now,
@@ -443,7 +443,8 @@ void slots_failed(struct slots *s, const struct slot_request *r)
 void slots_done(struct slots *s, const struct slot_request *r, int64_t now)
 {
 	if (r->priority != SOURCE_DEMAND)
-		usual_learn(s, now - find_sending_of_request(s, r)->begun);
+		learn_usual_transfer_time(s, now - find_sending_of_request(s, r)
+							     ->begun);
 	slots_failed(s, r);
 }
 

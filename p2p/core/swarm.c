@@ -51,7 +51,7 @@ uint32_t tick_of(const struct swarm *s, int64_t t)
 	return ticks > UINT32_MAX ? UINT32_MAX : (uint32_t)ticks;
 }
 
-static uint32_t ticks_less(uint32_t tick, int64_t less)
+static uint32_t subtract_ticks(uint32_t tick, int64_t less)
 {
 	return tick > less ? (uint32_t)(tick - less) : 0;
 }
@@ -68,14 +68,14 @@ void ticks_follow(struct swarm *s, int64_t now)
 	for (uint32_t i = 0; i < s->cfg.n_pieces; i++) {
 		struct piece *p = &s->pieces[i];
 
-		p->after = ticks_less(p->after, less);
-		p->rest = ticks_less(p->rest, less);
-		p->promised = ticks_less(p->promised, less);
-		p->promised_since = ticks_less(p->promised_since, less);
+		p->after = subtract_ticks(p->after, less);
+		p->rest = subtract_ticks(p->rest, less);
+		p->promised = subtract_ticks(p->promised, less);
+		p->promised_since = subtract_ticks(p->promised_since, less);
 	}
 }
 
-static int check_config(const struct swarm_config *cfg, struct error *err)
+static int check_swarm_config(const struct swarm_config *cfg, struct error *err)
 {
 	const struct swarm_limits *l = &cfg->limits;
 
@@ -106,7 +106,7 @@ int swarm_new(const struct swarm_config *cfg, int64_t now, struct swarm **ret,
 	      struct error *err)
 {
 	AUTO(swarm) s = NULL;
-	int rc = check_config(cfg, err);
+	int rc = check_swarm_config(cfg, err);
 
 	if (rc < 0)
 		return rc;
@@ -252,7 +252,7 @@ static void demands_check(struct swarm *s, int64_t now)
 	}
 }
 
-static int64_t check_ns(const struct swarm *s)
+static int64_t get_check_interval_ns(const struct swarm *s)
 {
 	int64_t ns = s->answer_min / CHECKS_OF_ANSWER;
 
@@ -270,7 +270,7 @@ int64_t swarm_tick(struct swarm *s, int64_t now)
 	if (s->n_demands || s->n_flights || s->n_calls ||
 	    (!s->is_paused &&
 	     (s->hot.here < s->hot.total || s->cold.here < s->cold.total)))
-		return now + check_ns(s);
+		return now + get_check_interval_ns(s);
 	return INT64_MAX;
 }
 

@@ -203,8 +203,8 @@ struct piece_candidate {
 };
 
 /* Insert a candidate into the list of the BEST_MAX best, best first. */
-static unsigned int choice_keep(struct piece_candidate *best, unsigned int n,
-				struct piece_candidate c)
+static unsigned int insert_candidate(struct piece_candidate *best,
+				     unsigned int n, struct piece_candidate c)
 {
 	unsigned int i = n < BEST_MAX ? n++ : BEST_MAX - 1;
 
@@ -236,7 +236,7 @@ unsigned int choose_peer(struct swarm *s, uint64_t mask, uint32_t size)
 		turned &= turned - 1;
 		c.score = (uint64_t)peer_expected(s, p, size) *
 			  distance_cost[p->distance];
-		n = choice_keep(best, n, c);
+		n = insert_candidate(best, n, c);
 	}
 	/* All nodes find the same best peer; so draw two of the best at random and take the
 	 * less loaded. */

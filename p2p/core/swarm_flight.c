@@ -241,7 +241,7 @@ static bool piece_is_known(const struct swarm *s, unsigned int peer,
 		(peer < SWARM_PEERS_MAX && s->peers[peer].is_joined));
 }
 
-static void peer_heard(struct swarm *s, struct peer *p, int64_t now)
+static void note_peer_was_heard(struct swarm *s, struct peer *p, int64_t now)
 {
 	p->moved = p->heard = s->heard = now;
 	p->quiet = 0;
@@ -276,7 +276,7 @@ static void peer_learn(struct swarm *s, struct peer *p,
 	if (!s->answer_min || now - f->asked < s->answer_min)
 		s->answer_min = now - f->asked;
 	s->n_longer = 0;
-	peer_heard(s, p, now);
+	note_peer_was_heard(s, p, now);
 	p->refusals = 0;
 	if (p->rate >= s->rate / USELESS_SLOWER)
 		s->useless &= ~(UINT64_C(1) << f->peer);
@@ -290,7 +290,7 @@ void swarm_moves(struct swarm *s, unsigned int peer, uint32_t piece,
 
 	if (!bytes || peer == SWARM_NONE || !piece_is_known(s, peer, piece))
 		return;
-	peer_heard(s, &s->peers[peer], now);
+	note_peer_was_heard(s, &s->peers[peer], now);
 	f = flight_of(s, peer, piece);
 	if (f)
 		f->came +=
@@ -316,8 +316,8 @@ static void count_arrival(struct swarm *s, unsigned int peer, uint32_t size,
 		s->stats.bytes_peers[s->peers[peer].distance] += size;
 }
 
-static struct piece_flight *flight_begun(struct swarm *s, unsigned int peer,
-					 uint32_t piece)
+static struct piece_flight *find_begun_flight(struct swarm *s,
+					      unsigned int peer, uint32_t piece)
 {
 	struct piece_flight *f = flight_of(s, peer, piece);
 
@@ -332,7 +332,7 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 		return;
 	/* A piece that arrives after its request was cancelled says nothing about the speed of
 	 * current requests. */
-	f = flight_begun(s, peer, piece);
+	f = find_begun_flight(s, peer, piece);
 	count_arrival(s, peer, s->cfg.sizes[piece], now);
 	if (f && f->peer == ORIGIN)
 		origin_moved(s, f, now);
@@ -364,7 +364,8 @@ void flight_fails(struct swarm *s, struct piece_flight *f)
 		swarm_want_again(s, piece);
 }
 
-static void origin_failed(struct swarm *s, uint32_t piece, int rc, int64_t now)
+static void handle_failed_origin_read(struct swarm *s, uint32_t piece, int rc,
+				      int64_t now)
 {
 	struct piece *p = &s->pieces[piece];
 	unsigned int bound = p->flags & PIECE_DEMAND ? 3 : 8;
@@ -390,12 +391,12 @@ void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 
 	if (!piece_is_known(s, peer, piece))
 		return;
-	f = flight_begun(s, peer, piece);
+	f = find_begun_flight(s, peer, piece);
 	if (f)
 		flight_fails(s, f);
 	if (peer == SWARM_NONE) {
 		if (f)
-			origin_failed(s, piece, rc, now);
+			handle_failed_origin_read(s, piece, rc, now);
 	} else {
 		s->pieces[piece].holders &= ~(UINT64_C(1) << peer);
 	}
@@ -405,7 +406,7 @@ void swarm_lost(struct swarm *s, unsigned int peer, uint32_t piece, int rc,
 	swarm_pump(s, now);
 }
 
-static void learn_refusal(struct swarm *s, int64_t took)
+static void learn_refusal_time(struct swarm *s, int64_t took)
 {
 	if (took > REFUSAL_MAX_NS)
 		took = REFUSAL_MAX_NS;
@@ -469,7 +470,7 @@ void swarm_refused(struct swarm *s, unsigned int peer, uint32_t piece,
 	if (f && f->piece == piece) {
 		memcpy(pieces + 1, f->others, f->n_others * sizeof(*pieces));
 		n += f->n_others;
-		learn_refusal(s, now - f->asked);
+		learn_refusal_time(s, now - f->asked);
 		flight_fails(s, f);
 	}
 	retry_ns = retry_believable(s, p, retry_ns);

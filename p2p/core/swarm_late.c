@@ -146,8 +146,8 @@ static unsigned int patience_doublings(const struct swarm *s,
 
 /* The peer sends nothing: its pieces are asked from other peers at once. If it stays silent,
  * pieces that only it has are read from the origin until it sends again. */
-static void peer_silent(struct swarm *s, unsigned int peer, int64_t asked,
-			int64_t now)
+static void handle_silent_peer(struct swarm *s, unsigned int peer,
+			       int64_t asked, int64_t now)
 {
 	struct peer *p = &s->peers[peer];
 
@@ -197,8 +197,8 @@ static int64_t larger_patience_ns(int64_t a, int64_t b)
 
 /* Few answers of a peer prove nothing: the first ones may have come in a burst that no link
  * sustains. Until there are more, the answer times of all peers count as well. */
-static int64_t patience_with(const struct swarm *s,
-			     const struct piece_flight *f)
+static int64_t get_flight_patience_ns(const struct swarm *s,
+				      const struct piece_flight *f)
 {
 	const struct peer *p = &s->peers[f->peer];
 	int64_t ns =
@@ -220,14 +220,14 @@ static void late_check(struct swarm *s, struct piece_flight *f, int64_t now)
 {
 	struct peer *p = &s->peers[f->peer];
 	unsigned int peer = f->peer;
-	int64_t patience = patience_with(s, f), silence, limit;
+	int64_t patience = get_flight_patience_ns(s, f), silence, limit;
 
 	/* Even a slow peer sends some bytes within this time. */
 	silence = SILENT_NS << patience_doublings(s, f);
 	if (silence > patience)
 		silence = patience;
 	if (now - p->moved > silence && now - f->asked > silence) {
-		peer_silent(s, peer, f->asked, now);
+		handle_silent_peer(s, peer, f->asked, now);
 		return;
 	}
 	/* A request that names other pieces and is not being answered yet blocks all of them,

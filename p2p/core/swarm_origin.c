@@ -55,7 +55,7 @@ static bool can_read_from_origin(struct swarm *s, uint32_t piece,
 }
 
 /* How long a read of the origin may bring nothing before it counts as stuck. */
-static int64_t lease_patience(const struct swarm *s)
+static int64_t get_lease_patience_ns(const struct swarm *s)
 {
 	int64_t ns = 2 * s->origin_answer_ns;
 
@@ -73,7 +73,7 @@ static bool is_stuck(const struct swarm *s, uint32_t piece, int64_t now)
 	if (p->holders & s->silent)
 		return true;
 	return p->flags & PIECE_REFUSED &&
-	       turn_idle(s, piece, now) >= lease_patience(s);
+	       turn_idle(s, piece, now) >= get_lease_patience_ns(s);
 }
 
 /* Pieces that are stuck are asked for in a call without other pieces. */
@@ -97,8 +97,9 @@ static bool batch_add(struct swarm *s, struct origin_batch *b, uint32_t piece)
 }
 
 /* Add `piece` and the adjacent ones after it that have one of `flags`. */
-static bool add_run(struct swarm *s, struct origin_batch *b, uint32_t piece,
-		    unsigned int flags, int64_t now)
+static bool batch_add_adjacent_pieces(struct swarm *s, struct origin_batch *b,
+				      uint32_t piece, unsigned int flags,
+				      int64_t now)
 {
 	uint64_t bytes = b->bytes;
 
@@ -126,7 +127,8 @@ static void gather_hot(struct swarm *s, struct origin_batch *b, int64_t now)
 	at = n ? (uint32_t)(swarm_random(s) % n) : 0;
 	for (uint32_t i = 0; i < n; i++, at = at + 1 < n ? at + 1 : 0)
 		if (fits_batch(s, b, h->window[at], now) &&
-		    !add_run(s, b, h->window[at], PIECE_IN_WINDOW, now))
+		    !batch_add_adjacent_pieces(s, b, h->window[at],
+					       PIECE_IN_WINDOW, now))
 			return;
 	/* All pieces of the window are being read by some node: widen it, so that the origin
 	 * does not idle. */
@@ -168,7 +170,8 @@ static void gather_cold(struct swarm *s, struct origin_batch *b, int64_t now)
 		if (cold_unheld_leaves(s, at))
 			continue;
 		if (fits_batch(s, b, c->unheld[at], now) &&
-		    !add_run(s, b, c->unheld[at], PIECE_COLD, now))
+		    !batch_add_adjacent_pieces(s, b, c->unheld[at], PIECE_COLD,
+					       now))
 			return;
 		at++;
 	}
@@ -312,7 +315,8 @@ static unsigned int count_receiving_peers(const struct swarm *s)
 }
 
 /* Bytes of copies that are owed to all receivers; to each, no more than `each` counts. */
-static uint64_t owed_to_receivers(const struct swarm *s, uint64_t each)
+static uint64_t sum_bytes_owed_to_receivers(const struct swarm *s,
+					    uint64_t each)
 {
 	uint64_t sum = 0;
 
@@ -330,7 +334,7 @@ static uint64_t owed_to_receivers(const struct swarm *s, uint64_t each)
 /* An unverified piece is sent to all nodes by the one that reads it, so shares of the origin
  * have to be as even as uplinks are: a node that has yet to send what it read leaves the next
  * pieces to the others, as long as these bring some. */
-static uint64_t backlog_room(const struct swarm *s, int64_t now)
+static uint64_t get_backlog_room_bytes(const struct swarm *s, int64_t now)
 {
 	bool is_hot = s->hot.here < s->hot.total;
 	int64_t brought = s->progress[is_hot ? 0 : 1];
@@ -345,7 +349,7 @@ static uint64_t backlog_room(const struct swarm *s, int64_t now)
 	if (most < BACKLOG_PIECES * s->size * n)
 		most = BACKLOG_PIECES * s->size * n;
 	/* A neighbour that takes nothing keeps this node, which has others, from no read. */
-	owed = owed_to_receivers(s, n > 1 ? most / 2 : most);
+	owed = sum_bytes_owed_to_receivers(s, n > 1 ? most / 2 : most);
 	return most > owed ? (most - owed) / n : 0;
 }
 
@@ -381,7 +385,7 @@ static uint64_t origin_budget(const struct swarm *s, int64_t now)
 		credit = s->lim.origin_min;
 	if (credit > s->lim.origin_max || s->has_tracker)
 		credit = s->lim.origin_max;
-	most = backlog_room(s, now);
+	most = get_backlog_room_bytes(s, now);
 	if (credit > most)
 		credit = most;
 	return credit > used ? credit - used : 0;
@@ -405,7 +409,7 @@ static bool has_enough_offered(struct swarm *s, int64_t now)
 static bool hot_is_arriving(const struct swarm *s, int64_t now)
 {
 	return s->hot.here < s->hot.total &&
-	       now - s->hot.came < lease_patience(s) &&
+	       now - s->hot.came < get_lease_patience_ns(s) &&
 	       now - s->hot.since < ALONE_NS;
 }
 
@@ -516,7 +520,7 @@ static void calls_forget(struct swarm *s)
 		call_end(s, 0);
 }
 
-static void tracker_lost(struct swarm *s, int64_t now)
+static void handle_lost_tracker(struct swarm *s, int64_t now)
 {
 	s->has_tracker = false;
 	turns_begin(s, now);
@@ -530,7 +534,7 @@ void swarm_tracker(struct swarm *s, bool is_there, int64_t now)
 	if (is_there)
 		s->has_tracker = true;
 	else
-		tracker_lost(s, now);
+		handle_lost_tracker(s, now);
 	s->lease_next = now;
 	swarm_pump(s, now);
 }
@@ -545,7 +549,7 @@ void origin_check(struct swarm *s, int64_t now)
 	for (unsigned int i = 0; i < s->n_calls; i++) {
 		if (now - s->calls[i].asked < s->lim.lease_wait_ns)
 			continue;
-		tracker_lost(s, now);
+		handle_lost_tracker(s, now);
 		return;
 	}
 }

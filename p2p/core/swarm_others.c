@@ -11,7 +11,7 @@
 #define FLIGHTS_SHARE 2u
 
 /* How many further pieces one request may name, of those that are left to ask for. */
-static unsigned int others_max(const struct swarm *s, bool is_hot)
+static unsigned int max_other_pieces(const struct swarm *s, bool is_hot)
 {
 	uint32_t left = is_hot ? s->hot.n_window : s->cold.n_offered;
 
@@ -19,8 +19,8 @@ static unsigned int others_max(const struct swarm *s, bool is_hot)
 	return left < SWARM_OTHERS_MAX ? left : SWARM_OTHERS_MAX;
 }
 
-static bool can_be_other(const struct swarm *s, const struct piece_flight *f,
-			 uint32_t piece)
+static bool piece_may_join_flight(const struct swarm *s,
+				  const struct piece_flight *f, uint32_t piece)
 {
 	const struct piece *p = &s->pieces[piece];
 
@@ -55,8 +55,9 @@ static uint32_t larger_piece_size(uint32_t a, uint32_t b)
 }
 
 /* Insert a piece into the list of the `max` rarest, rarest first. */
-static void candidate_keep(const struct swarm *s, struct piece_flight *f,
-			   uint32_t piece, unsigned int max)
+static void flight_keep_rare_piece(const struct swarm *s,
+				   struct piece_flight *f, uint32_t piece,
+				   unsigned int max)
 {
 	unsigned int n = piece_rarity(s, piece), i = f->n_others;
 
@@ -76,7 +77,7 @@ void others_choose(struct swarm *s, struct piece_flight *f)
 	bool is_hot = f->priority == SOURCE_HOT;
 	const uint32_t *list = is_hot ? s->hot.window : s->cold.offered;
 	uint32_t n = is_hot ? s->hot.n_window : s->cold.n_offered, at;
-	unsigned int max = others_max(s, is_hot);
+	unsigned int max = max_other_pieces(s, is_hot);
 
 	if (f->priority == SOURCE_DEMAND || f->is_hedge || !max ||
 	    s->peers[f->peer].takes_one ||
@@ -84,8 +85,8 @@ void others_choose(struct swarm *s, struct piece_flight *f)
 		return;
 	at = (uint32_t)(swarm_random(s) % n);
 	for (uint32_t k = n < LOOKED_AT ? n : LOOKED_AT; k > 0; k--) {
-		if (can_be_other(s, f, list[at]))
-			candidate_keep(s, f, list[at], max);
+		if (piece_may_join_flight(s, f, list[at]))
+			flight_keep_rare_piece(s, f, list[at], max);
 		at = at + 1 < n ? at + 1 : 0;
 	}
 	for (unsigned int i = 0; i < f->n_others; i++) {

@@ -128,7 +128,7 @@ void turns_check(struct swarm *s, int64_t now)
 }
 
 /* Expect the origin to take as long for other nodes as for this one. */
-static int64_t turn_patience(const struct swarm *s)
+static int64_t get_turn_patience_ns(const struct swarm *s)
 {
 	int64_t ns = s->origin_answer_ns;
 
@@ -162,5 +162,5 @@ bool turn_is_ours(struct swarm *s, uint32_t piece, const struct demand *d,
 		d = demand_of(s, piece);
 	if (d)
 		return now - wait >= d->since;
-	return turn_idle(s, piece, now) >= wait + turn_patience(s);
+	return turn_idle(s, piece, now) >= wait + get_turn_patience_ns(s);
 }

@@ -53,7 +53,7 @@ void hot_clean(struct swarm *s)
 	hot_refill(s);
 }
 
-static void hot_return(struct swarm *s, uint32_t piece)
+static void hot_window_add_again(struct swarm *s, uint32_t piece)
 {
 	struct piece *p = &s->pieces[piece];
 
@@ -115,7 +115,7 @@ bool cold_unheld_leaves(struct swarm *s, uint32_t i)
 
 void swarm_want_again(struct swarm *s, uint32_t piece)
 {
-	hot_return(s, piece);
+	hot_window_add_again(s, piece);
 	cold_offer(s, piece);
 }
 
@@ -155,7 +155,7 @@ void demand_remove(struct swarm *s, uint32_t piece)
 		(--s->n_demands - i) * sizeof(*s->demands));
 }
 
-static int demand_room(struct swarm *s)
+static int make_room_for_demand(struct swarm *s)
 {
 	size_t room = s->demands_room ? 2 * s->demands_room : 16;
 	struct demand *more;
@@ -216,7 +216,7 @@ int swarm_demand(struct swarm *s, uint32_t piece, int64_t now, int64_t deadline)
 			d.deadline = deadline;
 		demand_remove(s, piece);
 	}
-	rc = demand_room(s);
+	rc = make_room_for_demand(s);
 	if (rc < 0)
 		return rc;
 	demand_insert(s, d);

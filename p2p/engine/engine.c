@@ -31,7 +31,7 @@ struct run {
 	bool has_ended;
 };
 
-static void on_run(struct loop_call *c)
+static void on_call_in_loop(struct loop_call *c)
 {
 	struct run *r = container_of(c, struct run, call);
 
@@ -44,7 +44,7 @@ static void on_run(struct loop_call *c)
 
 void engine_run(struct p2p *p, void (*fn)(void *arg), void *arg)
 {
-	struct run r = { .call.fn = on_run,
+	struct run r = { .call.fn = on_call_in_loop,
 			 .fn = fn,
 			 .arg = arg,
 			 .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -129,7 +129,7 @@ static const size_t texts[] = {
 	offsetof(struct p2p_config, capability_keys),
 };
 
-static char **text_at(struct p2p_config *c, size_t k)
+static char **get_config_text_at(struct p2p_config *c, size_t k)
 {
 	return (char **)(void *)((char *)c + texts[k]);
 }
@@ -141,7 +141,7 @@ static int copy_config(struct p2p_config *c, const struct p2p_config *from,
 
 	*c = *from;
 	for (size_t k = 0; k < ARRAY_SIZE(texts); k++) {
-		char **text = text_at(c, k);
+		char **text = get_config_text_at(c, k);
 
 		if (!*text)
 			continue;
@@ -154,10 +154,10 @@ static int copy_config(struct p2p_config *c, const struct p2p_config *from,
 static void free_config(struct p2p_config *c)
 {
 	for (size_t k = 0; k < ARRAY_SIZE(texts); k++)
-		free(*text_at(c, k));
+		free(*get_config_text_at(c, k));
 }
 
-static int check_config(const struct p2p_config *c, struct error *err)
+static int check_p2p_config(const struct p2p_config *c, struct error *err)
 {
 	if (!c->node || !*c->node)
 		return error_set(err, EINVAL, "p2p: the node has no name");
@@ -364,7 +364,7 @@ int p2p_open(const struct p2p_config *cfg, struct p2p **ret, struct error *err)
 		return error_nomem(err);
 	rc = copy_config(&p->cfg, cfg, err);
 	if (rc == 0)
-		rc = check_config(&p->cfg, err);
+		rc = check_p2p_config(&p->cfg, err);
 	if (rc == 0)
 		rc = set_self(p, err);
 	if (rc == 0)

@@ -81,7 +81,7 @@ void hearsay_clear(struct member *teller)
 }
 
 /* Key of an announced node; NULL: no memory. */
-static char *said_text(const struct net_node *node)
+static char *format_announced_key(const struct net_node *node)
 {
 	char *says;
 
@@ -90,7 +90,8 @@ static char *said_text(const struct net_node *node)
 }
 
 /* Index of the key; n_bad_says: not found. */
-static size_t find_bad(const struct member *teller, const char *says)
+static size_t find_bad_announcement(const struct member *teller,
+				    const char *says)
 {
 	size_t k = 0;
 
@@ -101,18 +102,21 @@ static size_t find_bad(const struct member *teller, const char *says)
 
 /* An address that is announced again and again counts once: an honest node repeats a neighbour
  * that this node cannot reach. */
-static void add_bad(struct member *teller, const struct net_node *node)
+static void add_bad_announcement(struct member *teller,
+				 const struct net_node *node)
 {
-	AUTO_FREE char *says = said_text(node);
+	AUTO_FREE char *says = format_announced_key(node);
 
-	if (says && find_bad(teller, says) == teller->n_bad_says)
+	if (says && find_bad_announcement(teller, says) == teller->n_bad_says)
 		teller->bad_says[teller->n_bad_says++] = steal_ptr(&says);
 }
 
-static void remove_bad(struct member *teller, const struct net_node *node)
+static void remove_bad_announcement(struct member *teller,
+				    const struct net_node *node)
 {
-	AUTO_FREE char *says = said_text(node);
-	size_t k = says ? find_bad(teller, says) : teller->n_bad_says;
+	AUTO_FREE char *says = format_announced_key(node);
+	size_t k =
+		says ? find_bad_announcement(teller, says) : teller->n_bad_says;
 
 	if (k == teller->n_bad_says)
 		return;
@@ -140,7 +144,7 @@ void hearsay_note_bad(struct p2p *p, struct member *teller,
 {
 	char why[160];
 
-	add_bad(teller, node);
+	add_bad_announcement(teller, node);
 	if (teller->n_bad_says < BAD_SAYS_MAX)
 		return;
 	hearsay_clear(teller);
@@ -153,8 +157,9 @@ void hearsay_note_bad(struct p2p *p, struct member *teller,
 }
 
 /* Note whether `teller` announces the same address for `m` as another neighbour did. */
-static void note_agreed(struct p2p *p, const struct member *teller,
-			struct member *m, const struct net_node *node)
+static void note_address_is_agreed(struct p2p *p, const struct member *teller,
+				   struct member *m,
+				   const struct net_node *node)
 {
 	struct member *other;
 
@@ -164,7 +169,7 @@ static void note_agreed(struct p2p *p, const struct member *teller,
 	m->is_agreed = true;
 	other = member_by_name(p, m->told_by);
 	if (other)
-		remove_bad(other, node);
+		remove_bad_announcement(other, node);
 }
 
 struct member *hearsay_know(struct p2p *p, const struct member *teller,
@@ -175,7 +180,7 @@ struct member *hearsay_know(struct p2p *p, const struct member *teller,
 	bool is_elsewhere = m && strcmp(m->node.addr, node->addr) != 0;
 
 	if (m && !m->is_vouched)
-		note_agreed(p, teller, m, node);
+		note_address_is_agreed(p, teller, m, node);
 	known = member_know(p, node, true);
 	if (!known || !is_new)
 		return known;

@@ -95,8 +95,8 @@ static unsigned int count_free_threads(const struct p2p_image *i,
 
 /* May the image start a job? If its host is the only one, the image may have half of the
  * threads that other images leave; if the host has only half of the threads, three quarters. */
-static bool may_begin(const struct p2p_image *i, enum host_job_kind kind,
-		      int64_t now)
+static bool image_may_begin_job(const struct p2p_image *i,
+				enum host_job_kind kind, int64_t now)
 {
 	unsigned int room = count_free_threads(i, kind, now), left;
 	unsigned int n = i->jobs.n_running[kind];
@@ -128,7 +128,7 @@ static struct host_job *host_job_pick(const struct host_job_threads *l,
 		    (best->i == e->i ||
 		     rank_of_host_job(best, now) <= rank_of_host_job(e, now)))
 			continue;
-		if (may_begin(e->i, e->kind, now))
+		if (image_may_begin_job(e->i, e->kind, now))
 			best = e;
 	}
 	return best;
@@ -164,7 +164,7 @@ static void host_job_run(struct work *w)
 }
 
 /* Note whether the host answered or hangs. */
-static void note_end(const struct host_job *e, int64_t now)
+static void note_whether_host_hangs(const struct host_job *e, int64_t now)
 {
 	if (atomic_load(&e->i->moved_ns) >= e->begun_ns)
 		e->i->jobs.host->hangs_until = 0;
@@ -180,7 +180,7 @@ static void host_job_done(struct work *w)
 	l->n_running--;
 	e->i->jobs.n_running[e->kind]--;
 	e->i->jobs.host->n_jobs[e->kind]--;
-	note_end(e, clock_now_ns());
+	note_whether_host_hangs(e, clock_now_ns());
 	e->done(e, true);
 	begin_waiting_jobs(l);
 }

@@ -172,7 +172,8 @@ bool member_may_be_told(const struct member *m)
 /* Index for a member that is known by `word`: a free one, or that of a member that could not be
  * reached; KNOWN_MAX: none. Nodes that are known by hearsay fill only half of the places and do
  * not replace nodes that the tracker named. */
-static size_t known_place(const struct p2p_image *i, enum member_word word)
+static size_t find_known_member_place(const struct p2p_image *i,
+				      enum member_word word)
 {
 	size_t max = word < WORD_GIVEN ? KNOWN_MAX / 2 : KNOWN_MAX;
 
@@ -213,7 +214,7 @@ bool member_is_of_image(const struct member *m, struct p2p_image *i)
 static bool add_known_member(struct member *m, struct p2p_image *i,
 			     enum member_word word)
 {
-	size_t at = known_place(i, word);
+	size_t at = find_known_member_place(i, word);
 
 	if (at == KNOWN_MAX)
 		return false;
@@ -289,9 +290,9 @@ static enum swarm_distance wanted_distance(struct p2p *p)
 }
 
 /* Choose a member at random, preferably at the wanted distance. */
-static void member_consider(struct p2p *p, struct member *m,
-			    enum swarm_distance want, struct member **best,
-			    unsigned int *n)
+static void choose_random_member(struct p2p *p, struct member *m,
+				 enum swarm_distance want, struct member **best,
+				 unsigned int *n)
 {
 	bool fits = member_distance(p, &m->node) == want;
 	bool best_fits = *best && member_distance(p, &(*best)->node) == want;
@@ -311,14 +312,14 @@ static struct member *members_choose_dial(struct p2p_image *i, int64_t now)
 
 	for (size_t k = 0; k < i->known.n; k++)
 		if (can_dial(i->known.members[k].m, now))
-			member_consider(i->p, i->known.members[k].m, want,
-					&best, &n);
+			choose_random_member(i->p, i->known.members[k].m, want,
+					     &best, &n);
 	if (best || i->p->tracker_is_there)
 		return best;
 	/* Without a tracker nobody says which nodes take part: try all known nodes. */
 	TAILQ_FOREACH(m, &i->p->members, by_age)
 	if (can_dial(m, now))
-		member_consider(i->p, m, want, &best, &n);
+		choose_random_member(i->p, m, want, &best, &n);
 	return best;
 }
 

@@ -42,7 +42,7 @@ static enum pace_level rights_level(struct pace *p)
 								   : PACE_GO;
 }
 
-static void run_permit(struct host_job *e)
+static void run_right_request(struct host_job *e)
 {
 	struct permit *t = container_of(e, struct permit, job);
 	struct p2p_image *i = t->i;
@@ -64,8 +64,8 @@ static bool answer_is_refusal(int rc)
 	return rc != -ECONNREFUSED && rc != -EAGAIN && rc != -ENOMEM;
 }
 
-static void right_lose(struct p2p_image *i, const struct permit *t,
-		       int64_t now_s)
+static void handle_failed_right_request(struct p2p_image *i,
+					const struct permit *t, int64_t now_s)
 {
 	unsigned int doublings = i->right.n_lost < LOST_DOUBLINGS
 					 ? i->right.n_lost
@@ -107,7 +107,8 @@ static bool has_same_right(const struct p2p_image *a, const struct p2p_image *b)
 	       strcmp(a->repo, b->repo) == 0;
 }
 
-static void permit_share(const struct p2p_image *from, struct p2p_image *i)
+static void copy_right_to_image(const struct p2p_image *from,
+				struct p2p_image *i)
 {
 	memcpy(i->right.capability, from->right.capability, from->right.len);
 	i->right.len = from->right.len;
@@ -129,15 +130,16 @@ static bool find_shared_right(struct p2p_image *i, int64_t now_s)
 			return true;
 		if (now_s < o->right.renew_at && o->right.len &&
 		    i->right.until < o->right.until) {
-			permit_share(o, i);
+			copy_right_to_image(o, i);
 			return true;
 		}
 	}
 	return false;
 }
 
-static void permit_take(struct p2p_image *i,
-			const struct tracker_capability *right, int64_t now_s)
+static void store_received_right(struct p2p_image *i,
+				 const struct tracker_capability *right,
+				 int64_t now_s)
 {
 	int64_t left = right->not_after - now_s;
 	struct p2p_image *o;
@@ -153,7 +155,7 @@ static void permit_take(struct p2p_image *i,
 	show_right_to_peers(i);
 	LIST_FOREACH(o, &i->p->images, all)
 	if (has_same_right(o, i))
-		permit_share(i, o);
+		copy_right_to_image(i, o);
 }
 
 /* Ask again at once: the cause of a refusal may have been corrected. */
@@ -169,7 +171,7 @@ static void ask_for_right_anew(struct p2p_image *i)
 }
 
 /* A request that was taken back belongs to a closing image. */
-static void end_permit(struct host_job *e, bool has_run)
+static void end_right_request(struct host_job *e, bool has_run)
 {
 	struct permit *t = container_of(e, struct permit, job);
 	struct p2p_image *i = t->i;
@@ -178,9 +180,9 @@ static void end_permit(struct host_job *e, bool has_run)
 	(void)has_run;
 	i->right.permit = NULL;
 	if (!i->is_closing && t->rc == 0)
-		permit_take(i, &t->right, now_s);
+		store_received_right(i, &t->right, now_s);
 	else if (!i->is_closing)
-		right_lose(i, t, now_s);
+		handle_failed_right_request(i, t, now_s);
 	if (!i->is_closing && t->rc < 0 && t->is_stale)
 		ask_for_right_anew(i);
 	image_release(i);
@@ -198,8 +200,8 @@ void rights_renew(struct p2p_image *i)
 	if (!t)
 		return;
 	t->i = i;
-	t->job.run = run_permit;
-	t->job.done = end_permit;
+	t->job.run = run_right_request;
+	t->job.done = end_right_request;
 	t->pace = (struct pace){ .level = rights_level, .is_urgent = true };
 	i->right.permit = t;
 	image_hold(i);
@@ -246,8 +248,9 @@ static int check_not_revoked(const struct p2p *p, const struct digest *image,
 }
 
 /* Is the swarm one of the image and repository that the capability names? */
-static int is_of_swarm(const struct capability *c, const struct digest *swarm,
-		       struct error *err)
+static int check_capability_of_swarm(const struct capability *c,
+				     const struct digest *swarm,
+				     struct error *err)
 {
 	struct digest name;
 	int rc;
@@ -283,7 +286,7 @@ int rights_prove(const struct link *l, const struct digest *swarm,
 		rc = capability_check(p->keys, proof, len, &c.image, c.repo,
 				      node, time(NULL), &c, err);
 	if (rc == 0)
-		rc = is_of_swarm(&c, swarm, err);
+		rc = check_capability_of_swarm(&c, swarm, err);
 	if (rc == 0)
 		rc = check_not_revoked(p, &c.image, node, err);
 	if (rc == 0)

@@ -346,7 +346,7 @@ void serve_drop(struct link *l, const struct p2p_image *i)
 }
 
 /* All slots may send largest answers and share the rate. */
-static int64_t time_to_take(const struct p2p *p)
+static int64_t get_upload_timeout_ns(const struct p2p *p)
 {
 	uint64_t most = (uint64_t)(SLOTS_BULK + SLOTS_DEMAND) * BLOCK_USIZE_MAX;
 
@@ -357,7 +357,7 @@ static int64_t time_to_take(const struct p2p *p)
 
 void serve_check(struct p2p *p, int64_t now)
 {
-	int64_t since = now - time_to_take(p);
+	int64_t since = now - get_upload_timeout_ns(p);
 	const struct piece_upload *u;
 	struct link *l;
 

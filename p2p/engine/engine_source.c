@@ -25,14 +25,14 @@ static void reader_begin(void *arg)
 	want_ahead(arg);
 }
 
-static void begin_again(void *arg)
+static void begin_wanting_piece_again(void *arg)
 {
 	struct reader *r = arg;
 
 	want_again(r, r->next);
 }
 
-static void begin_rest(void *arg)
+static void begin_wanting_rest(void *arg)
 {
 	want_rest(arg);
 }
@@ -116,7 +116,7 @@ static int begin_once_more(struct reader *r, int rc, unsigned int n,
 				      tick < until ? tick : until);
 	}
 	(void)pthread_mutex_unlock(&r->lock);
-	engine_run(r->i->p, begin_rest, r);
+	engine_run(r->i->p, begin_wanting_rest, r);
 	return 0;
 }
 
@@ -163,7 +163,7 @@ static int pass_blocks_to_sink(struct reader *r, struct block_sink *sink,
 		       : put_cached(r, sink, err);
 		bytes_unref(b);
 		if (rc == -ENOENT && !b) {
-			engine_run(p, begin_again, r);
+			engine_run(p, begin_wanting_piece_again, r);
 			continue;
 		}
 		if (rc < 0)

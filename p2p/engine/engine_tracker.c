@@ -114,7 +114,8 @@ void tracker_wait(struct p2p_image *i, int64_t ns)
 }
 
 /* Keep the ended leases of a call that failed: the tracker was not told of them. */
-static void keep_ended(struct p2p_image *i, const struct leases *old)
+static void keep_unreported_leases(struct p2p_image *i,
+				   const struct leases *old)
 {
 	struct leases *l = &i->calls.leases;
 
@@ -274,7 +275,7 @@ static void tell_leases(struct p2p_image *i, const struct engine_call *c,
 }
 
 /* Bound the interval: a faulty tracker must not make this node call without pause. */
-static int64_t sane_interval(int64_t ns)
+static int64_t bound_call_interval(int64_t ns)
 {
 	if (ns < INTERVAL_NS / 10)
 		return INTERVAL_NS / 10;
@@ -283,7 +284,7 @@ static int64_t sane_interval(int64_t ns)
 
 /* Time until the next call: soon if leases ended meanwhile, because they keep a share of the
  * origin from other nodes. */
-static int64_t next_call(const struct p2p_image *i)
+static int64_t get_next_call_delay_ns(const struct p2p_image *i)
 {
 	const struct leases *l = &i->calls.leases;
 	uint64_t chance =
@@ -314,14 +315,14 @@ static void announce_done(struct work *w)
 			if (!i->calls.is_alone)
 				atomic_store(&i->told_ns, now);
 			i->calls.interval =
-				sane_interval(c->answer.interval_ns);
+				bound_call_interval(c->answer.interval_ns);
 		}
 		tell_leases(i, c, now);
-		tracker_arm(i, next_call(i));
+		tracker_arm(i, get_next_call_delay_ns(i));
 		/* Keep ended leases for the next call, but do not call sooner for them: the
 		 * trackers may be away for long. */
 		if (c->rc < 0)
-			keep_ended(i, &c->leases);
+			keep_unreported_leases(i, &c->leases);
 		image_settle(i);
 	}
 	free(c->last);
@@ -329,7 +330,7 @@ static void announce_done(struct work *w)
 }
 
 /* Keep requests without waiting readers for a later call. */
-static void keep_bulk(struct p2p_image *i, struct leases *l)
+static void keep_bulk_lease_asks(struct p2p_image *i, struct leases *l)
 {
 	size_t n = 0;
 
@@ -354,7 +355,7 @@ static void announce_fill(struct p2p_image *i, struct engine_call *c)
 	c->leases = i->calls.leases;
 	memset(&i->calls.leases, 0, sizeof(i->calls.leases));
 	if (image_meets_peers(i, clock_now_ns()))
-		keep_bulk(i, &c->leases);
+		keep_bulk_lease_asks(i, &c->leases);
 	c->call = (struct tracker_call){
 		.image = i->digest,
 		.node = self->name,

@@ -10,12 +10,12 @@
 #define AHEAD_SHARE 8
 #define AHEAD_ALL 2
 
-static struct waiter_list *bucket_of(struct p2p_image *i, uint32_t piece)
+static struct waiter_list *waiters_of_piece(struct p2p_image *i, uint32_t piece)
 {
 	return &i->wants.waiters[piece % WAITER_BUCKETS];
 }
 
-static bool bit_get(const uint8_t *bits, uint32_t k)
+static bool bit_is_set(const uint8_t *bits, uint32_t k)
 {
 	return bits[k / 8] >> k % 8 & 1;
 }
@@ -71,7 +71,7 @@ static void reader_await_piece(struct reader *r, size_t index, int64_t now)
 	w->reader = r;
 	w->index = index;
 	w->piece = r->pieces[index];
-	LIST_INSERT_HEAD(bucket_of(i, w->piece), w, link);
+	LIST_INSERT_HEAD(waiters_of_piece(i, w->piece), w, link);
 	rc = swarm_demand(i->swarm, w->piece, now, r->deadline);
 	if (rc < 0) {
 		(void)error_set(&err, -rc, "image %s: too many readers wait",
@@ -92,7 +92,7 @@ static void want_read(struct reader *r, size_t index)
 		reader_await_piece(r, index, now);
 }
 
-static uint64_t ahead_max(const struct reader *r)
+static uint64_t max_ahead_bytes(const struct reader *r)
 {
 	return r->i->p->cfg.memory / AHEAD_SHARE;
 }
@@ -113,7 +113,7 @@ void want_ahead(struct reader *r)
 		uint32_t size = r->req->blocks[r->wanted].usize;
 
 		if (r->wanted > r->next &&
-		    (r->ahead + size > ahead_max(r) ||
+		    (r->ahead + size > max_ahead_bytes(r) ||
 		     p->ahead + size > p->cfg.memory / AHEAD_ALL))
 			break;
 		r->ahead += size;
@@ -126,7 +126,7 @@ bool want_more(const struct reader *r)
 {
 	return r->wanted < r->req->n_blocks &&
 	       (r->wanted == r->next ||
-		r->ahead - r->taken <= ahead_max(r) / 2);
+		r->ahead - r->taken <= max_ahead_bytes(r) / 2);
 }
 
 void want_again(struct reader *r, size_t index)
@@ -222,12 +222,12 @@ void want_list(struct lister *l)
 	for (size_t k = 0; k < l->n; k++) {
 		uint32_t piece = l->pieces[k];
 
-		if (bit_get(l->held, piece) && !swarm_has(i->swarm, piece)) {
+		if (bit_is_set(l->held, piece) && !swarm_has(i->swarm, piece)) {
 			swarm_have(i->swarm, piece, now);
 			want_came(i, piece, NULL, 0, 0, NULL);
 		}
 		/* The piece may have come or gone since the cache was checked. */
-		if (bit_get(l->held, piece) || image_look(i, piece, now))
+		if (bit_is_set(l->held, piece) || image_look(i, piece, now))
 			list_push(l, piece, 0);
 		else
 			l->awaited[piece / 8] |= (uint8_t)(1u << piece % 8);
@@ -303,7 +303,7 @@ static int update_wants(struct p2p_image *i, int k, size_t room, int64_t now)
 		if (!lister_is_of_kind(l, k))
 			continue;
 		for (size_t at = 0; at < l->n; at++)
-			if (bit_get(l->awaited, l->pieces[at]))
+			if (bit_is_set(l->awaited, l->pieces[at]))
 				pieces[n++] = l->pieces[at];
 	}
 	return swarm_want(i->swarm, priority, pieces, n, now);
@@ -340,7 +340,7 @@ void want_update(struct p2p_image *i, int64_t now)
 void want_came(struct p2p_image *i, uint32_t piece, struct bytes *bytes,
 	       uint32_t cost, int kept, const struct error *err)
 {
-	struct waiter *w = LIST_FIRST(bucket_of(i, piece)), *next;
+	struct waiter *w = LIST_FIRST(waiters_of_piece(i, piece)), *next;
 	struct lister *l;
 
 	for (; w; w = next) {
@@ -354,7 +354,7 @@ void want_came(struct p2p_image *i, uint32_t piece, struct bytes *bytes,
 	}
 	LIST_FOREACH(l, &i->wants.listers, link)
 	{
-		if (!bit_get(l->awaited, piece))
+		if (!bit_is_set(l->awaited, piece))
 			continue;
 		l->awaited[piece / 8] &= (uint8_t) ~(1u << piece % 8);
 		(void)pthread_mutex_lock(&l->lock);
@@ -372,7 +372,7 @@ void want_came(struct p2p_image *i, uint32_t piece, struct bytes *bytes,
 void want_failed(struct p2p_image *i, uint32_t piece, int rc,
 		 const struct error *err)
 {
-	struct waiter *w = LIST_FIRST(bucket_of(i, piece)), *next;
+	struct waiter *w = LIST_FIRST(waiters_of_piece(i, piece)), *next;
 	bool had_reader = false;
 	struct lister *l;
 
@@ -386,7 +386,7 @@ void want_failed(struct p2p_image *i, uint32_t piece, int rc,
 	}
 	LIST_FOREACH(l, &i->wants.listers, link)
 	{
-		if (!bit_get(l->awaited, piece))
+		if (!bit_is_set(l->awaited, piece))
 			continue;
 		/* The reader's deadline is not the list's: for the list, the piece is wanted
 		 * again. */

@@ -31,7 +31,7 @@ struct net_post {
 
 /* ------------------------------------------------------------------ rates --- */
 
-static void each_conn(struct net *n, void (*fn)(struct conn *c))
+static void call_for_each_conn(struct net *n, void (*fn)(struct conn *c))
 {
 	struct net_link *l, *next;
 
@@ -82,7 +82,7 @@ static void on_refill(struct loop_timer *t)
 	n->refilling = false;
 	net_enter(n);
 	links_rotate(n);
-	each_conn(n, links_resume);
+	call_for_each_conn(n, links_resume);
 	net_leave(n);
 }
 
@@ -116,7 +116,7 @@ static void on_post(struct loop_call *call)
 		return;
 	}
 	net_enter(p->net);
-	each_conn(p->net, read_again);
+	call_for_each_conn(p->net, read_again);
 	net_leave(p->net);
 }
 
@@ -158,7 +158,7 @@ static void link_free(struct net_link *l)
 	free(l);
 }
 
-static void settle_link(struct net_link *l)
+static void report_or_free_link(struct net_link *l)
 {
 	struct net *n = l->net;
 
@@ -215,7 +215,7 @@ void net_leave(struct net *n)
 		l = n->marked;
 		n->marked = l->next_marked;
 		l->marked = false;
-		settle_link(l);
+		report_or_free_link(l);
 	}
 	free_dead(n);
 	n->depth--;
@@ -385,9 +385,10 @@ static void on_tick(struct loop_timer *t)
 		check_link(l, now);
 	}
 	if (!n->refilling)
-		each_conn(n,
-			  /* Links without memory for the refill timer. */
-			  links_resume);
+		call_for_each_conn(
+			n,
+			/* Links without memory for the refill timer. */
+			links_resume);
 	acks_look(n);
 	error_set(&err, ETIMEDOUT, "the handshake took too long");
 	for (c = n->strangers; c; c = next_c) {
@@ -524,7 +525,7 @@ static int begin_listening(struct net *n, struct error *err)
 	return 0;
 }
 
-static char *node_copy(const char *s, bool *ok)
+static char *copy_text_or_null(const char *s, bool *ok)
 {
 	char *c = s ? strdup(s) : NULL;
 
@@ -544,10 +545,10 @@ static int set_up_net(struct net *n, struct error *err)
 	bool ok = true;
 	int64_t now = clock_now_ns();
 
-	n->listen = node_copy(n->cfg.listen, &ok);
-	n->ca_file = node_copy(n->cfg.ca_file, &ok);
-	n->cert_file = node_copy(n->cfg.cert_file, &ok);
-	n->key_file = node_copy(n->cfg.key_file, &ok);
+	n->listen = copy_text_or_null(n->cfg.listen, &ok);
+	n->ca_file = copy_text_or_null(n->cfg.ca_file, &ok);
+	n->cert_file = copy_text_or_null(n->cfg.cert_file, &ok);
+	n->key_file = copy_text_or_null(n->cfg.key_file, &ok);
 	n->scratch = malloc(NET_SCRATCH);
 	n->ranges = calloc(WIRE_RANGES_MAX, sizeof(*n->ranges));
 	n->ranges_out = calloc(WIRE_RANGES_MAX, sizeof(*n->ranges_out));
@@ -578,7 +579,7 @@ static int set_up_net(struct net *n, struct error *err)
 	return net_rdma_open(n, err);
 }
 
-static void take_default(int64_t *ns, int64_t def)
+static void set_default_if_unset(int64_t *ns, int64_t def)
 {
 	if (*ns <= 0)
 		*ns = def;
@@ -595,9 +596,9 @@ int net_new(const struct net_config *cfg, struct net **ret, struct error *err)
 	n->self = cfg->self;
 	n->loop = cfg->loop;
 	n->none.limit = 1;
-	take_default(&n->cfg.connect_ns, CONNECT_NS);
-	take_default(&n->cfg.handshake_ns, HANDSHAKE_NS);
-	take_default(&n->cfg.idle_ns, IDLE_NS);
+	set_default_if_unset(&n->cfg.connect_ns, CONNECT_NS);
+	set_default_if_unset(&n->cfg.handshake_ns, HANDSHAKE_NS);
+	set_default_if_unset(&n->cfg.idle_ns, IDLE_NS);
 	if (!n->cfg.links_max || n->cfg.links_max > NET_LINKS_MAX)
 		n->cfg.links_max = NET_LINKS_MAX;
 	loop_assert_here(n->loop);

@@ -9,7 +9,7 @@
 #include "p2p/net/net_priv.h"
 
 /* The entry of this name, or the one unused for longest. */
-static struct net_spent *place_for(struct net *n, const char *name)
+static struct net_spent *find_or_replace_entry(struct net *n, const char *name)
 {
 	struct net_spent *oldest = n->spent;
 
@@ -32,7 +32,7 @@ void calm_keep(struct net_link *l)
 	if (l->calm.tokens == l->calm.burst &&
 	    l->names.tokens == l->names.burst)
 		return;
-	s = place_for(l->net, l->peer.name);
+	s = find_or_replace_entry(l->net, l->peer.name);
 	(void)snprintf(s->name, sizeof(s->name), "%s", l->peer.name);
 	s->calm = l->calm;
 	s->names = l->names;
@@ -40,7 +40,7 @@ void calm_keep(struct net_link *l)
 
 void calm_recall(struct net_link *l)
 {
-	const struct net_spent *s = place_for(l->net, l->peer.name);
+	const struct net_spent *s = find_or_replace_entry(l->net, l->peer.name);
 
 	if (strcmp(s->name, l->peer.name) != 0)
 		return;

@@ -6,7 +6,7 @@
 
 #include "p2p/net/net_addr.h"
 
-static enum net_fault fault_of(int code, bool outgoing)
+static enum net_fault fault_of_error_code(int code, bool outgoing)
 {
 	switch (code) {
 	case EACCES:
@@ -32,7 +32,8 @@ void net_tell_failure(struct net *n, const struct net_link *l,
 		      const struct error *why)
 {
 	bool outgoing = l && l->outgoing;
-	struct net_failure f = { .fault = fault_of(why->code, outgoing),
+	struct net_failure f = { .fault = fault_of_error_code(why->code,
+							      outgoing),
 				 .outgoing = outgoing,
 				 .name = l ? l->peer.name : "",
 				 .why = why };

@@ -75,7 +75,8 @@ static void tell_if_open(struct net_link *l, struct net_image *i)
 	l->net->cfg.events->opened(l->net->cfg.arg, l, &i->digest);
 }
 
-static int wrong_pieces(const struct net_image *i, int code, struct error *err)
+static int check_equal_piece_count(const struct net_image *i, int code,
+				   struct error *err)
 {
 	char text[DIGEST_STR_MAX];
 
@@ -123,7 +124,7 @@ int net_open_image(struct net_link *l, const struct digest *image,
 	if (!i)
 		return error_nomem(err);
 	i->n_pieces = n_pieces;
-	if (wrong_pieces(i, EINVAL, err) < 0) {
+	if (check_equal_piece_count(i, EINVAL, err) < 0) {
 		i->n_pieces = 0;
 		return -EINVAL;
 	}
@@ -229,7 +230,7 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 	if (!i)
 		return error_nomem(err);
 	i->their_pieces = m.n_pieces;
-	if (wrong_pieces(i, EPROTO, err) < 0)
+	if (check_equal_piece_count(i, EPROTO, err) < 0)
 		return -EPROTO;
 	i->theirs = true;
 	i->their_alias = m.alias;
@@ -241,8 +242,8 @@ int image_on_open(struct conn *c, const struct wire_head *h,
 }
 
 /* The peer closed the image: end all requests for it. */
-static void image_over(struct net_link *l, struct net_image *i,
-		       enum swarm_refusal why)
+static void handle_closed_image(struct net_link *l, struct net_image *i,
+				enum swarm_refusal why)
 {
 	struct digest d = i->digest;
 
@@ -298,7 +299,7 @@ int image_on_open_ack(struct conn *c, const struct wire_head *h,
 		return error_set(err, EPROTO, "it answers an OPEN twice");
 	/* The peer had accepted the image and closes it now. */
 	if (i->let_in) {
-		image_over(l, i, m.why);
+		handle_closed_image(l, i, m.why);
 		return 0;
 	}
 	if (m.ok) {
@@ -333,7 +334,7 @@ int image_on_close(struct conn *c, const struct wire_head *h,
 		i->their_pieces = 0;
 		return 0;
 	}
-	image_over(l, i, m.why);
+	handle_closed_image(l, i, m.why);
 	return 0;
 }
 

@@ -58,7 +58,7 @@ static int begin_part(struct conn *c)
 			   c->head + WIRE_HEAD_SIZE);
 }
 
-static void part_moved(struct conn *c, uint32_t n)
+static void count_sent_part_bytes(struct conn *c, uint32_t n)
 {
 	struct net_answer *a = c->answers;
 	uint32_t head = turn_least(n, c->head_len - c->head_at);
@@ -111,7 +111,7 @@ static ssize_t write_part(struct conn *c)
 	sent = c->io->send(c, c->head + c->head_at, c->head_len - c->head_at,
 			   &body, n);
 	if (sent > 0)
-		part_moved(c, (uint32_t)sent);
+		count_sent_part_bytes(c, (uint32_t)sent);
 	return sent;
 }
 

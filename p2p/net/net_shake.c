@@ -25,7 +25,7 @@
 
 /* Limit the unsent bytes in the kernel, so that a reader's piece waits behind no more than
  * this. */
-static void make_bulk(struct conn *c)
+static void conn_limit_unsent_bytes(struct conn *c)
 {
 	int lowat = NOTSENT_LOWAT;
 
@@ -51,7 +51,7 @@ int shake_connect(struct net_link *l, bool bulk, struct error *err)
 	}
 	c->link = l;
 	if (bulk)
-		make_bulk(c);
+		conn_limit_unsent_bytes(c);
 	c->signs = bulk && n->security && n->cfg.security == NET_SIGNED_BULK;
 	if (connect(fd, (const struct sockaddr *)&l->to, l->to_len) != 0 &&
 	    errno != EINPROGRESS)
@@ -350,7 +350,7 @@ int shake_bind(struct conn *c, const struct wire_head *head,
 	c->signer = l->signer;
 	c->state = CONN_UP;
 	l->bulk = c;
-	make_bulk(c);
+	conn_limit_unsent_bytes(c);
 	n->st.links_total++;
 	link_put(l, wire_put_bind(link_out(l), WIRE_BIND_ACK, &m));
 	if (l->state != LINK_CLOSED)

@@ -489,7 +489,7 @@ static void put_stamp(struct rdma_link *l, uint64_t bits, uint32_t len,
 }
 
 /* Take back the memory of the piece whose lease ended first; false: there is none. */
-static bool take_back(struct rdma_link *l, int64_t now)
+static bool take_back_expired_memory(struct rdma_link *l, int64_t now)
 {
 	struct rdma_served *oldest = NULL;
 
@@ -555,7 +555,7 @@ bool rdma_link_send(struct rdma_link *l, const void *about, size_t n_about,
 		return false;
 	do {
 		bits = rdma_half_take(&r->dev, &l->lane->serve, len);
-	} while (!bits && take_back(l, now));
+	} while (!bits && take_back_expired_memory(l, now));
 	if (!bits)
 		return false;
 	mem = rdma_half_at(&r->dev, &l->lane->serve, bits);

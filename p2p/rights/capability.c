@@ -101,7 +101,7 @@ bool capability_is_store(const char *repo)
 	return true;
 }
 
-static bool is_place(const char *repo)
+static bool text_is_repo_or_store(const char *repo)
 {
 	return capability_is_repo(repo) || capability_is_store(repo);
 }
@@ -145,7 +145,7 @@ int capability_sign(const struct capability_signer *s,
 	if (n < 1 || n > CAPABILITY_NODE_MAX || c->not_after <= c->not_before)
 		return error_set(err, EINVAL,
 				 "capability: no node, or no time");
-	if (!is_place(c->repo))
+	if (!text_is_repo_or_store(c->repo))
 		return error_set(err, EINVAL, "capability: no repository");
 	memset(ret, 0, HEAD_SIZE);
 	memcpy(ret + AT_MAGIC, MAGIC, 4);
@@ -169,7 +169,7 @@ int capability_sign(const struct capability_signer *s,
 /* --------------------------------------------------------------------- public --- */
 
 /* The bytes of the first key in `pem`, with what stands before it. */
-static size_t first_key(const char *pem, size_t len)
+static size_t find_first_key_length(const char *pem, size_t len)
 {
 	static const char end[] = "-----END PUBLIC KEY-----";
 	const char *at = memmem(pem, len, end, strlen(end));
@@ -187,7 +187,7 @@ int capability_keys_parse(const char *pem, size_t len,
 	if (len > SIGN_KEY_FILE_MAX)
 		return error_set(err, EFBIG, "public keys: too long");
 	do {
-		size_t n = first_key(pem, len);
+		size_t n = find_first_key_length(pem, len);
 		int rc;
 
 		if (k->n == CAPABILITY_KEYS_MAX)
@@ -263,7 +263,7 @@ int capability_decode(const void *data, size_t len, struct capability *ret,
 	memcpy(ret->image.b, p + AT_IMAGE, DIGEST_SIZE);
 	memcpy(ret->node, p + AT_NODE, n);
 	memcpy(ret->repo, p + AT_NODE + n, m);
-	if (!is_place(ret->repo))
+	if (!text_is_repo_or_store(ret->repo))
 		return error_set(err, EBADMSG, "capability: of no repository");
 	return 0;
 }

@@ -220,7 +220,7 @@ static enum tracker_state next_state(const struct answer_place *p,
 }
 
 /* Do not call the tracker for a while, longer each time. */
-static void back_off(struct answer_place *p)
+static void pause_calls_to_tracker(struct answer_place *p)
 {
 	int64_t wait = BACKOFF_FIRST;
 
@@ -231,8 +231,8 @@ static void back_off(struct answer_place *p)
 }
 
 /* Is the new state to be reported? */
-static bool is_news(const struct answer_place *p, enum tracker_state state,
-		    long status)
+static bool state_is_to_be_reported(const struct answer_place *p,
+				    enum tracker_state state, long status)
 {
 	if (state == TRACKER_REFUSES)
 		return p->state != state || p->status != status;
@@ -255,7 +255,7 @@ static void answer_remember(struct tracker_client *c, size_t i, enum outcome o,
 		/* A tracker that a probe did not reach may be there when it is
 		 * needed, so it is still asked then. */
 		if (!is_probe)
-			back_off(p);
+			pause_calls_to_tracker(p);
 		c->failures++;
 	} else {
 		p->failures = 0;
@@ -264,7 +264,7 @@ static void answer_remember(struct tracker_client *c, size_t i, enum outcome o,
 	state = next_state(p, o);
 	if (o == OUTCOME_SILENT || o == OUTCOME_OWN)
 		status = p->status;
-	is_told = c->changed && is_news(p, state, status);
+	is_told = c->changed && state_is_to_be_reported(p, state, status);
 	p->state = state;
 	p->status = status;
 	if (state == TRACKER_GOOD)
@@ -350,7 +350,7 @@ static const struct verdict {
 		  "it leads elsewhere: name that place in --p2p-tracker",
 		  true };
 
-static const struct verdict *verdict_of(long status)
+static const struct verdict *find_verdict_of_status(long status)
 {
 	const struct verdict *v = verdicts;
 
@@ -365,7 +365,7 @@ static int answer_judge(const struct http_response *r,
 			const struct tracker_ask *a, enum outcome *ret,
 			struct error *err)
 {
-	const struct verdict *v = verdict_of(r->status);
+	const struct verdict *v = find_verdict_of_status(r->status);
 	const char *cure = a->is_call || v->is_cure_of_all ? v->cure : "";
 	char reason[128] = "";
 

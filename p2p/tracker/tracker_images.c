@@ -153,7 +153,7 @@ int tracker_make_room(struct tracker *t, uint32_t node, struct error *err)
 
 /* ---- the book of an image ---- */
 
-static uint32_t n_pages(const struct tracker_image *i)
+static uint32_t count_pages_of_image(const struct tracker_image *i)
 {
 	return (i->n_pieces + PAGE_PIECES - 1) / PAGE_PIECES;
 }
@@ -168,7 +168,7 @@ static void book_give_back(struct tracker *t, struct tracker_image *i,
 static int add_pages_table(struct tracker *t, struct tracker_image *i,
 			   struct error *err)
 {
-	uint64_t bytes = n_pages(i) * sizeof(*i->book.pages);
+	uint64_t bytes = count_pages_of_image(i) * sizeof(*i->book.pages);
 	int rc;
 
 	if (i->book.pages)
@@ -185,7 +185,7 @@ static int add_pages_table(struct tracker *t, struct tracker_image *i,
 }
 
 /* Pieces of page `at`; the last page has fewer. */
-static uint32_t page_pieces(const struct tracker_image *i, uint32_t at)
+static uint32_t count_pieces_of_page(const struct tracker_image *i, uint32_t at)
 {
 	uint32_t left = i->n_pieces - at * PAGE_PIECES;
 
@@ -195,7 +195,7 @@ static uint32_t page_pieces(const struct tracker_image *i, uint32_t at)
 static int add_page(struct tracker *t, struct tracker_image *i, uint32_t at,
 		    struct error *err)
 {
-	uint32_t n = page_pieces(i, at);
+	uint32_t n = count_pieces_of_page(i, at);
 	struct tracker_piece *page = malloc(n * sizeof(*page));
 
 	if (!page) {
@@ -209,9 +209,9 @@ static int add_page(struct tracker *t, struct tracker_image *i, uint32_t at,
 }
 
 /* Find the pages of these pieces that are not allocated, each once. Returns their number. */
-static size_t missing_pages(const struct tracker_image *i,
-			    const uint32_t *pieces, size_t n,
-			    uint32_t ret[TRACKER_PIECES_MAX])
+static size_t find_missing_pages(const struct tracker_image *i,
+				 const uint32_t *pieces, size_t n,
+				 uint32_t ret[TRACKER_PIECES_MAX])
 {
 	size_t n_missing = 0;
 
@@ -237,9 +237,9 @@ int book_touch(struct tracker *t, struct tracker_image *i,
 
 	if (rc < 0)
 		return rc;
-	n_missing = missing_pages(i, pieces, n, missing);
+	n_missing = find_missing_pages(i, pieces, n, missing);
 	for (size_t k = 0; k < n_missing; k++)
-		bytes += page_pieces(i, missing[k]) *
+		bytes += count_pieces_of_page(i, missing[k]) *
 			 sizeof(struct tracker_piece);
 	rc = tracker_reserve(t, bytes, i, err);
 	if (rc < 0)
@@ -255,7 +255,7 @@ int book_touch(struct tracker *t, struct tracker_image *i,
 void book_fini(struct tracker *t, struct tracker_image *i)
 {
 	book_memory(t, i, -(int64_t)i->book.memory);
-	for (uint32_t k = 0; i->book.pages && k < n_pages(i); k++)
+	for (uint32_t k = 0; i->book.pages && k < count_pages_of_image(i); k++)
 		free(i->book.pages[k]);
 	free((void *)i->book.pages);
 	free(i->book.leases);

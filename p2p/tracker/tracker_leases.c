@@ -111,7 +111,7 @@ static uint32_t count_askers(const struct tracker_image *i)
 
 /* Time until a quarter of the leased bytes should be read by all members. Longer if more
  * members ask than usual, because most of their calls would be in vain. */
-static int64_t room_wait_ns(const struct giving *g)
+static int64_t wait_for_room_ns(const struct giving *g)
 {
 	const struct tracker_image *i = g->m->image;
 	int64_t all = i->rate ? (int64_t)((double)i->flying * 1000 * MS /
@@ -125,7 +125,7 @@ static int64_t room_wait_ns(const struct giving *g)
 }
 
 /* Name a member that has the piece in the answer; it may not be a neighbour of the caller yet. */
-static void name_reader(struct giving *g, const struct swarm_member *m)
+static void add_reader_to_answer(struct giving *g, const struct swarm_member *m)
 {
 	if (!g->c->wants_members || m == g->m ||
 	    g->ret->n_members >= READERS_NAMED)
@@ -163,8 +163,8 @@ static void refuse_until(struct giving *g, int64_t until)
 
 /* When to ask again for a leased piece: when the lease is late, or at `free`, from when it may
  * be leased to the caller too. */
-static int64_t held_until(const struct giving *g, const struct lease *l,
-			  int64_t free)
+static int64_t leased_piece_retry_time(const struct giving *g,
+				       const struct lease *l, int64_t free)
 {
 	int64_t late = lease_late_at(g, l);
 
@@ -174,7 +174,7 @@ static int64_t held_until(const struct giving *g, const struct lease *l,
 }
 
 /* Until when other members read or have the piece, so that it may not be leased; 0: it may. */
-static int64_t taken_until(struct giving *g, uint32_t piece, bool demand)
+static int64_t piece_taken_until(struct giving *g, uint32_t piece, bool demand)
 {
 	struct tracker *t = g->t;
 	struct tracker_image *i = g->m->image;
@@ -186,7 +186,7 @@ static int64_t taken_until(struct giving *g, uint32_t piece, bool demand)
 		int64_t left = piece_believed(t, p, reader, demand, g->now);
 
 		if (left > 0) {
-			name_reader(g, reader);
+			add_reader_to_answer(g, reader);
 			return g->now + left;
 		}
 	}
@@ -200,15 +200,16 @@ static int64_t taken_until(struct giving *g, uint32_t piece, bool demand)
 		/* A lease in another zone suffices while no reader waits and it is not late. */
 		if (copies >= t->cfg.copies ||
 		    (!demand && l->zone != zone && g->now < half)) {
-			name_reader(g, &t->members[l->slot]);
-			return held_until(g, l,
-					  l->zone == zone ? l->ends : half);
+			add_reader_to_answer(g, &t->members[l->slot]);
+			return leased_piece_retry_time(g, l,
+						       l->zone == zone ? l->ends
+								       : half);
 		}
 	}
 	return piece_kept_until(t, p, g->m, g->now);
 }
 
-static bool is_taken(struct giving *g, uint32_t piece, bool demand)
+static bool piece_is_taken(struct giving *g, uint32_t piece, bool demand)
 {
 	struct tracker *t = g->t;
 	struct tracker_piece *p = book_piece(g->m->image, piece);
@@ -219,7 +220,7 @@ static bool is_taken(struct giving *g, uint32_t piece, bool demand)
 		piece_forget(t, g->m->image, p);
 	if (demand && wait_is_over(t, g->m, piece, g->now))
 		return false;
-	until = taken_until(g, piece, demand);
+	until = piece_taken_until(g, piece, demand);
 	if (!until)
 		return false;
 	if (demand) {
@@ -281,10 +282,10 @@ static enum lease_verdict try_give(struct giving *g, size_t k, bool demand)
 			g->held_ttl = l->ends - g->now;
 		return GIVEN;
 	}
-	if (is_taken(g, piece, demand))
+	if (piece_is_taken(g, piece, demand))
 		return TAKEN;
 	if (!has_room(g, bytes, demand) || b->free == NONE) {
-		lease_refuse(g, room_wait_ns(g));
+		lease_refuse(g, wait_for_room_ns(g));
 		return FULL;
 	}
 	at = b->free;
@@ -349,7 +350,7 @@ static void give_bulk(struct giving *g)
 }
 
 /* Set the end of the new leases: TTL_TIMES their expected time from now. */
-static void set_ends(struct giving *g)
+static void set_ends_of_new_leases(struct giving *g)
 {
 	struct tracker_image *i = g->m->image;
 	int64_t ttl = clamp_ns(TTL_TIMES * lease_expected(g->m, g->m->flying),
@@ -372,7 +373,7 @@ static void set_ends(struct giving *g)
 					 : ttl;
 }
 
-static int64_t retry_for(struct giving *g)
+static int64_t get_retry_delay_ns(struct giving *g)
 {
 	int64_t least = (int64_t)g->m->image->n_who * RETRY_PER_MEMBER;
 	int64_t retry = g->retry;
@@ -386,7 +387,7 @@ static int64_t retry_for(struct giving *g)
 }
 
 /* Are more than half of the other members (of OTHERS_MAX at most) not late? */
-static bool others_are_in_time(const struct giving *g)
+static bool most_other_members_are_in_time(const struct giving *g)
 {
 	const struct tracker_image *i = g->m->image;
 	uint32_t n = i->n_who < OTHERS_MAX ? i->n_who : OTHERS_MAX, late = 0,
@@ -463,7 +464,7 @@ int leases_give(struct tracker *t, struct swarm_member *m,
 		lease_refuse(&g, m->wait_until - now);
 		ret->is_full = true;
 	} else if (now < m->late_until && !c->n_demand &&
-		   others_are_in_time(&g)) {
+		   most_other_members_are_in_time(&g)) {
 		/* Others are faster, and its pieces would come late to all. */
 		lease_refuse(&g, m->late_until - now);
 		ret->is_full = true;
@@ -484,10 +485,10 @@ int leases_give(struct tracker *t, struct swarm_member *m,
 			g.beside_late = true;
 			give_bulk(&g);
 		}
-		set_ends(&g);
+		set_ends_of_new_leases(&g);
 	}
 	t->stats.refused_total += c->n_want - ret->n_granted;
 	if (g.retry >= 0)
-		ret->retry_ns = retry_for(&g);
+		ret->retry_ns = get_retry_delay_ns(&g);
 	return 0;
 }

@@ -299,7 +299,7 @@ struct lot {
 	uint32_t n;
 };
 
-static void lot_add(struct tracker *t, struct lot *l, uint32_t slot)
+static void lot_add_member(struct tracker *t, struct lot *l, uint32_t slot)
 {
 	uint32_t at = l->n++;
 
@@ -328,8 +328,8 @@ static uint32_t smaller_count_of_members(uint32_t a, uint32_t b)
 }
 
 /* How many members of the same rack, of the zone, and remote ones fill `room` places. */
-static void member_shares(const struct lot lots[3], uint32_t room,
-			  uint32_t ret[3])
+static void divide_places_by_distance(const struct lot lots[3], uint32_t room,
+				      uint32_t ret[3])
 {
 	uint32_t remote = (room + 4) / 5;
 	uint32_t left;
@@ -381,13 +381,14 @@ void members_choose(struct tracker *t, const struct swarm_member *self,
 		if (named)
 			continue;
 		if (me->rack && w->rack == me->rack)
-			lot_add(t, &lots[0], w->slot);
+			lot_add_member(t, &lots[0], w->slot);
 		else if (w->zone == me->zone)
-			lot_add(t, &lots[1], w->slot);
+			lot_add_member(t, &lots[1], w->slot);
 		else
-			lot_add(t, &lots[2], w->slot);
+			lot_add_member(t, &lots[2], w->slot);
 	}
-	member_shares(lots, (uint32_t)(TRACKER_MEMBERS_MAX - n_held), n);
+	divide_places_by_distance(lots,
+				  (uint32_t)(TRACKER_MEMBERS_MAX - n_held), n);
 	for (int kind = 0; kind < 3; kind++)
 		for (uint32_t k = 0; k < n[kind]; k++)
 			member_describe(&t->members[lots[kind].slots[k]],

@@ -32,14 +32,14 @@ int taken_new(struct tracker *t, struct error *err)
 	return t->taken ? 0 : error_nomem(err);
 }
 
-static bool is_of_few(const struct tracker_image *i)
+static bool image_has_few_members(const struct tracker_image *i)
 {
 	return i->n_who >= 1 && i->n_who <= FEW;
 }
 
 void image_charge(struct tracker *t, const struct tracker_image *i)
 {
-	for (uint32_t k = 0; is_of_few(i) && k < i->n_who; k++) {
+	for (uint32_t k = 0; image_has_few_members(i) && k < i->n_who; k++) {
 		struct taken *n = taken_entry_of_node(t, i->who[k].node);
 
 		n->images += UNIT / i->n_who;
@@ -49,7 +49,7 @@ void image_charge(struct tracker *t, const struct tracker_image *i)
 
 void image_discharge(struct tracker *t, const struct tracker_image *i)
 {
-	for (uint32_t k = 0; is_of_few(i) && k < i->n_who; k++) {
+	for (uint32_t k = 0; image_has_few_members(i) && k < i->n_who; k++) {
 		struct taken *n = taken_entry_of_node(t, i->who[k].node);
 
 		n->images -= UNIT / i->n_who;
@@ -93,17 +93,17 @@ static void room_wish_of(const struct tracker *t,
 	ret->fair = all * UNIT / FAIR_PART;
 	if (!keep || !keep->n_who)
 		ret->own = amount_taken_by_node(t, ret, node) + more * UNIT;
-	else if (is_of_few(keep))
+	else if (image_has_few_members(keep))
 		ret->own = least_amount_of_members(t, ret, keep, 0) +
 			   more * UNIT / keep->n_who;
 }
 
 /* Choose an image of few to drop: the longest silent one of the nodes that take most, unless
  * that is less than the caller's nodes take. */
-static struct tracker_image *few_victim(const struct tracker *t,
-					const struct tracker_image *keep,
-					uint32_t node,
-					const struct room_wish *w)
+static struct tracker_image *
+choose_small_image_to_drop(const struct tracker *t,
+			   const struct tracker_image *keep, uint32_t node,
+			   const struct room_wish *w)
 {
 	struct tracker_image *best = NULL;
 	uint64_t most = 0;
@@ -112,7 +112,7 @@ static struct tracker_image *few_victim(const struct tracker *t,
 		bool is_own = i->n_who == 1 && i->who[0].node == node;
 		uint64_t least = most + 1, n;
 
-		if (i == keep || !is_of_few(i) ||
+		if (i == keep || !image_has_few_members(i) ||
 		    (w->is_memory && !i->book.memory))
 			continue;
 		if (least < w->own)
@@ -129,8 +129,9 @@ static struct tracker_image *few_victim(const struct tracker *t,
 }
 
 /* The oldest image that has leases and no more members than the caller's. */
-static struct tracker_image *shared_victim(const struct tracker *t,
-					   const struct tracker_image *keep)
+static struct tracker_image *
+choose_shared_image_to_drop(const struct tracker *t,
+			    const struct tracker_image *keep)
 {
 	for (struct tracker_image *i = t->oldest; i; i = i->newer)
 		if (i != keep && i->book.memory && i->n_who <= keep->n_who)
@@ -146,10 +147,10 @@ struct tracker_image *room_victim(const struct tracker *t,
 	struct tracker_image *best;
 
 	room_wish_of(t, keep, node, more, &w);
-	best = few_victim(t, keep, node, &w);
+	best = choose_small_image_to_drop(t, keep, node, &w);
 	if (best || !keep || keep->n_who <= 1 || w.own > w.fair)
 		return best;
-	return shared_victim(t, keep);
+	return choose_shared_image_to_drop(t, keep);
 }
 
 void book_memory(struct tracker *t, struct tracker_image *i, int64_t more)

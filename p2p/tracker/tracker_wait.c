@@ -15,14 +15,14 @@ struct reader_wait {
 	uint32_t since_ms, asked_ms;
 };
 
-static uint32_t ms_of(int64_t now)
+static uint32_t time_in_ms(int64_t now)
 {
 	return (uint32_t)(now / MS);
 }
 
 /* Time within which a node with a waiting reader asks again. */
-static int64_t wait_awaited(const struct tracker *t,
-			    const struct tracker_image *i)
+static int64_t max_reader_retry_ns(const struct tracker *t,
+				   const struct tracker_image *i)
 {
 	int64_t retry = (int64_t)i->n_who * RETRY_PER_MEMBER;
 
@@ -35,8 +35,9 @@ static bool wait_is_current(const struct tracker *t,
 			    const struct swarm_member *m,
 			    const struct reader_wait *w, int64_t now)
 {
-	return w->piece != NONE && (uint32_t)(ms_of(now) - w->asked_ms) * MS <=
-					   wait_awaited(t, m->image);
+	return w->piece != NONE &&
+	       (uint32_t)(time_in_ms(now) - w->asked_ms) * MS <=
+		       max_reader_retry_ns(t, m->image);
 }
 
 static struct reader_wait *wait_find(const struct swarm_member *m,
@@ -54,7 +55,7 @@ bool wait_is_over(const struct tracker *t, const struct swarm_member *m,
 	const struct reader_wait *w = wait_find(m, piece);
 
 	return w && wait_is_current(t, m, w, now) &&
-	       (uint32_t)(ms_of(now) - w->since_ms) * MS >=
+	       (uint32_t)(time_in_ms(now) - w->since_ms) * MS >=
 		       t->cfg.demand_done_ns;
 }
 
@@ -84,11 +85,11 @@ int64_t wait_refused(const struct tracker *t, struct swarm_member *m,
 		if (!w)
 			return INT64_MAX;
 		*w = (struct reader_wait){ .piece = piece,
-					   .since_ms = ms_of(now) };
+					   .since_ms = time_in_ms(now) };
 	}
-	w->asked_ms = ms_of(now);
+	w->asked_ms = time_in_ms(now);
 	return now + t->cfg.demand_done_ns -
-	       (uint32_t)(ms_of(now) - w->since_ms) * MS;
+	       (uint32_t)(time_in_ms(now) - w->since_ms) * MS;
 }
 
 void wait_end(struct swarm_member *m, uint32_t piece)
@@ -105,7 +106,7 @@ void piece_awaited(struct tracker_piece *p, const struct swarm_member *m,
 	if (p->held_by == m->node)
 		return;
 	p->is_awaited = 1;
-	p->awaited_ms = ms_of(now);
+	p->awaited_ms = time_in_ms(now);
 }
 
 void piece_leased(struct tracker_piece *p, const struct swarm_member *m)
@@ -128,7 +129,7 @@ int64_t piece_kept_until(const struct tracker *t, const struct tracker_piece *p,
 
 	if (!p->is_awaited || !p->is_wasted || p->held_by != m->node)
 		return 0;
-	left = wait_awaited(t, m->image) -
-	       (uint32_t)(ms_of(now) - p->awaited_ms) * MS;
+	left = max_reader_retry_ns(t, m->image) -
+	       (uint32_t)(time_in_ms(now) - p->awaited_ms) * MS;
 	return left > 0 ? now + left : 0;
 }

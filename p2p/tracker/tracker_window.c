@@ -33,8 +33,8 @@ static int64_t lease_ns_per_mib(const struct lease *l, int64_t until)
 
 /* The leases of one call expire together and count once. If all members need longer than
  * expected, none is late. */
-static void call_expired(const struct tracker *t, struct swarm_member *m,
-			 const struct lease *l, int64_t now)
+static void note_expired_call(const struct tracker *t, struct swarm_member *m,
+			      const struct lease *l, int64_t now)
 {
 	struct tracker_image *i = m->image;
 	int64_t took = lease_ns_per_mib(l, l->ends); /* it took at least this
@@ -64,7 +64,7 @@ void leases_expire(struct tracker *t, struct tracker_image *i, int64_t now)
 		if (l->ends > now)
 			return;
 		t->stats.expired_total++;
-		call_expired(t, &t->members[l->slot], l, now);
+		note_expired_call(t, &t->members[l->slot], l, now);
 		piece_ran_out(book_piece(i, l->piece), &t->members[l->slot]);
 		book_end(t, i, i->book.by_end.first);
 	}
@@ -91,8 +91,8 @@ static void rate_measure(struct tracker_image *i, uint32_t bytes, int64_t now)
 	i->rate_since = now;
 }
 
-static uint64_t window_most(const struct tracker *t,
-			    const struct tracker_image *i)
+static uint64_t max_window_bytes(const struct tracker *t,
+				 const struct tracker_image *i)
 {
 	uint64_t most = (uint64_t)((double)i->rate * QUEUE_NS / (1000.0 * MS));
 	/* At least a share for half of the usual readers: a low rate may be due to their links,
@@ -114,7 +114,7 @@ static uint64_t window_most(const struct tracker *t,
 static void window_grow(const struct tracker *t, struct tracker_image *i,
 			uint32_t bytes)
 {
-	uint64_t more = bytes, most = window_most(t, i);
+	uint64_t more = bytes, most = max_window_bytes(t, i);
 
 	/* A window of few large pieces is rarely full, so half counts. */
 	if (i->flying < i->window / 2 && !i->is_short)
@@ -180,8 +180,8 @@ static bool claim_is_believed(const struct tracker *t,
 	return !reader || piece_believed(t, p, reader, false, now) <= 0;
 }
 
-static void report_done(struct tracker *t, struct swarm_member *m,
-			uint32_t piece, int64_t now)
+static void note_piece_was_read(struct tracker *t, struct swarm_member *m,
+				uint32_t piece, int64_t now)
 {
 	struct tracker_image *i = m->image;
 	struct tracker_piece *p = book_piece(i, piece);
@@ -224,7 +224,7 @@ void leases_report(struct tracker *t, struct swarm_member *m,
 
 	if (c->n_done > 0 && book_touch(t, i, c->done, c->n_done, NULL) == 0)
 		for (size_t k = 0; k < c->n_done; k++)
-			report_done(t, m, c->done[k], now);
+			note_piece_was_read(t, m, c->done[k], now);
 	for (size_t k = 0; k < c->n_failed; k++) {
 		uint32_t at = book_find(i, c->failed[k], slot);
 
