@@ -37,7 +37,7 @@ static bool name_matches(const char *have, const char *want)
 	return false;
 }
 
-static bool image_is(const struct archive_image *image, const char *ref)
+static bool image_has_name(const struct archive_image *image, const char *ref)
 {
 	for (size_t i = 0; i < json_array_size(image->names); i++) {
 		const char *name =
@@ -59,13 +59,13 @@ static const struct archive_image *find_image(const struct archive_store *a,
 	for (size_t i = 0; i < a->n_images; i++)
 		if ((digest_parse(ref, &d, NULL) == 0 &&
 		     digest_equal(&a->images[i].digest, &d)) ||
-		    image_is(&a->images[i], ref))
+		    image_has_name(&a->images[i], ref))
 			return &a->images[i];
 	return NULL;
 }
 
-static int no_image(const struct archive_store *a, const char *ref,
-		    struct error *err)
+static int refuse_image_choice(const struct archive_store *a, const char *ref,
+			       struct error *err)
 {
 	AUTO_BUF all = { .limit = ERROR_MSG_MAX / 2 };
 	bool full = false;
@@ -94,9 +94,9 @@ static int no_image(const struct archive_store *a, const char *ref,
 			 a->path, ref, all.data ? all.data : "none");
 }
 
-static int read_place(const struct archive_store *a,
-		      const struct archive_extent *p, struct buf *ret,
-		      struct error *err)
+static int read_extent(const struct archive_store *a,
+		       const struct archive_extent *p, struct buf *ret,
+		       struct error *err)
 {
 	int rc;
 
@@ -131,10 +131,10 @@ static int archive_get_manifest(struct oci_store *s, const char *ref,
 	if (image)
 		ret->digest = image->digest;
 	else if (!ref || digest_parse(ref, &ret->digest, NULL) < 0)
-		return no_image(a, ref, err);
+		return refuse_image_choice(a, ref, err);
 	rc = archive_find(a, &ret->digest, &p, err);
 	if (rc == 0)
-		rc = read_place(a, &p, &ret->body, err);
+		rc = read_extent(a, &p, &ret->body, err);
 	if (rc < 0)
 		return rc;
 	return oci_json_media_type(ret->body.data, ret->body.len, NULL,

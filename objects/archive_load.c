@@ -42,8 +42,8 @@ static int load_file(const struct archive_store *a, const char *name,
 	return 0;
 }
 
-static int add_place(struct archive_store *a, const struct digest *d,
-		     const struct archive_entry_place *p)
+static int add_extent_of_digest(struct archive_store *a, const struct digest *d,
+				const struct archive_entry_place *p)
 {
 	struct archive_extent *grown =
 		realloc(a->places, (a->n_places + 1) * sizeof(*grown));
@@ -83,9 +83,9 @@ int archive_find(const struct archive_store *a, const struct digest *d,
 	return 0;
 }
 
-static int hash_place(const struct archive_store *a,
-		      const struct archive_entry_place *p, struct digest *ret,
-		      struct error *err)
+static int hash_archive_entry(const struct archive_store *a,
+			      const struct archive_entry_place *p,
+			      struct digest *ret, struct error *err)
 {
 	AUTO_FREE char *piece = malloc(PIECE);
 	AUTO(hasher) h = hasher_new();
@@ -139,10 +139,10 @@ static int add_layer(struct archive_store *a, const char *name,
 	type = layer_type(head);
 	if (strchr(type, '+')) /* compressed: the diff id is that of the
 	                        * unpacked layer */
-		rc = hash_place(a, p, &d, err);
+		rc = hash_archive_entry(a, p, &d, err);
 	if (rc < 0)
 		return rc;
-	if (add_place(a, &d, p) < 0 ||
+	if (add_extent_of_digest(a, &d, p) < 0 ||
 	    json_array_append_new(list, json_descriptor(type, &d, p->size)) < 0)
 		return error_nomem(err);
 	return 0;
@@ -189,7 +189,8 @@ static int make_image_manifest(struct archive_store *a, const json_t *item,
 		rc = add_layers(a, json_object_get(item, "Layers"), &config,
 				list, err);
 	if (rc == 0 &&
-	    add_place(a, &d, archive_index_find(&a->index, name)) < 0)
+	    add_extent_of_digest(a, &d, archive_index_find(&a->index, name)) <
+		    0)
 		rc = error_nomem(err);
 	if (rc < 0)
 		return rc;

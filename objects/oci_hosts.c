@@ -72,7 +72,7 @@ void oci_hosts_forget(struct oci_hosts *h)
 }
 
 /* Without hosts nothing is held, and none is found. */
-static pthread_mutex_t *hold_hosts(struct oci_hosts *h)
+static pthread_mutex_t *lock_hosts_if_any(struct oci_hosts *h)
 {
 	return h ? mutex_hold(&h->lock) : NULL;
 }
@@ -132,17 +132,18 @@ static int check_host(struct oci_host *host, int64_t now_ns, struct error *err)
 int oci_hosts_check(struct oci_hosts *h, const char *host, int64_t now_ns,
 		    struct error *err)
 {
-	AUTO_UNLOCK held = hold_hosts(h);
+	AUTO_UNLOCK held = lock_hosts_if_any(h);
 	struct oci_host *found = find_host(h, host);
 
 	return found ? check_host(found, now_ns, err) : 0;
 }
 
 /* Requests that fail together are one time. */
-static void note_gone(struct oci_hosts *h, const char *host, bool is_refusing,
-		      const struct error *why, int64_t now_ns)
+static void note_unreachable_host(struct oci_hosts *h, const char *host,
+				  bool is_refusing, const struct error *why,
+				  int64_t now_ns)
 {
-	AUTO_UNLOCK held = hold_hosts(h);
+	AUTO_UNLOCK held = lock_hosts_if_any(h);
 	struct oci_host *found = take_host(h, host);
 	int64_t wait = AWAY_FIRST_NS;
 
@@ -164,19 +165,19 @@ static void note_gone(struct oci_hosts *h, const char *host, bool is_refusing,
 void oci_hosts_note_away(struct oci_hosts *h, const char *host,
 			 const struct error *why, int64_t now_ns)
 {
-	note_gone(h, host, false, why, now_ns);
+	note_unreachable_host(h, host, false, why, now_ns);
 }
 
 void oci_hosts_note_refusing(struct oci_hosts *h, const char *host,
 			     const struct error *why, int64_t now_ns)
 {
-	note_gone(h, host, true, why, now_ns);
+	note_unreachable_host(h, host, true, why, now_ns);
 }
 
 void oci_hosts_note_throttled(struct oci_hosts *h, const char *host,
 			      int64_t wait_ns, int64_t now_ns)
 {
-	AUTO_UNLOCK held = hold_hosts(h);
+	AUTO_UNLOCK held = lock_hosts_if_any(h);
 	struct oci_host *found = take_host(h, host);
 
 	if (found)
@@ -188,7 +189,7 @@ void oci_hosts_note_throttled(struct oci_hosts *h, const char *host,
 
 void oci_hosts_answered(struct oci_hosts *h, const char *host)
 {
-	AUTO_UNLOCK held = hold_hosts(h);
+	AUTO_UNLOCK held = lock_hosts_if_any(h);
 	struct oci_host *found = find_host(h, host);
 
 	if (found)
@@ -197,7 +198,7 @@ void oci_hosts_answered(struct oci_hosts *h, const char *host)
 
 unsigned int oci_hosts_logins(struct oci_hosts *h, const char *host)
 {
-	AUTO_UNLOCK held = hold_hosts(h);
+	AUTO_UNLOCK held = lock_hosts_if_any(h);
 	const struct oci_host *found = find_host(h, host);
 
 	return found ? found->n_logins : 0;
@@ -205,7 +206,7 @@ unsigned int oci_hosts_logins(struct oci_hosts *h, const char *host)
 
 void oci_hosts_note_login(struct oci_hosts *h, const char *host)
 {
-	AUTO_UNLOCK held = hold_hosts(h);
+	AUTO_UNLOCK held = lock_hosts_if_any(h);
 	struct oci_host *found = take_host(h, host);
 
 	if (found)
@@ -216,7 +217,7 @@ unsigned int oci_hosts_begin_wait(struct oci_hosts *h, const char *host,
 				  const char *what,
 				  const atomic_int_fast64_t *heard_ns)
 {
-	AUTO_UNLOCK held = hold_hosts(h);
+	AUTO_UNLOCK held = lock_hosts_if_any(h);
 
 	for (unsigned int i = 0; h && *host && i < WAITS_MAX; i++) {
 		struct oci_wait *w = &h->waits[i];
@@ -235,7 +236,7 @@ unsigned int oci_hosts_begin_wait(struct oci_hosts *h, const char *host,
 
 void oci_hosts_end_wait(struct oci_hosts *h, unsigned int wait)
 {
-	AUTO_UNLOCK held = wait ? hold_hosts(h) : NULL;
+	AUTO_UNLOCK held = wait ? lock_hosts_if_any(h) : NULL;
 
 	if (wait)
 		h->waits[wait - 1] = (struct oci_wait){ .host = "" };

@@ -439,7 +439,7 @@ static json_t *make_entry(const char *tag, const char *media_type,
 
 /* An index speaks for its manifests: an entry without a name that it has too
  * would only make the folder look like one of many images. */
-static void drop_children(json_t *list, const json_t *children)
+static void drop_entries_of_children(json_t *list, const json_t *children)
 {
 	const json_t *child;
 	struct digest a, b;
@@ -462,8 +462,9 @@ static void drop_children(json_t *list, const json_t *children)
 	}
 }
 
-static int enter_tag(struct oci_layout *l, const char *tag, json_t *entry,
-		     const json_t *children, struct error *err)
+static int set_tag_in_index(struct oci_layout *l, const char *tag,
+			    json_t *entry, const json_t *children,
+			    struct error *err)
 {
 	AUTO_CLOSE int lock = lock_layout(l, err);
 	AUTO_JSON *index = NULL;
@@ -491,7 +492,7 @@ static int enter_tag(struct oci_layout *l, const char *tag, json_t *entry,
 			break;
 		}
 	}
-	drop_children(list, children);
+	drop_entries_of_children(list, children);
 	if (rc == 0 && json_array_append(list, entry) < 0)
 		rc = error_nomem(err);
 	if (rc == 0)
@@ -523,8 +524,9 @@ static int layout_put_manifest(struct oci_store *s, const char *ref,
 	rc = entry ? fs_replace_file(path, body, len, 0644, err)
 		   : error_nomem(err);
 	if (rc == 0)
-		rc = enter_tag(l, tag, entry,
-			       json_object_get(manifest, "manifests"), err);
+		rc = set_tag_in_index(l, tag, entry,
+				      json_object_get(manifest, "manifests"),
+				      err);
 	return rc;
 }
 

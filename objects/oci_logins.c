@@ -60,7 +60,7 @@ int oci_logins_new(const char *providers, struct oci_logins **ret,
 	return rc;
 }
 
-static void shown_fini(struct shown_login *s)
+static void shown_login_fini(struct shown_login *s)
 {
 	free(s->host);
 	free(s->repo);
@@ -74,7 +74,7 @@ void oci_logins_free(struct oci_logins *l)
 	if (!l)
 		return;
 	for (size_t k = 0; k < l->n; k++)
-		shown_fini(&l->list[k]);
+		shown_login_fini(&l->list[k]);
 	oci_providers_free(l->providers);
 	(void)pthread_mutex_destroy(&l->lock);
 	free(l);
@@ -162,7 +162,7 @@ static int copy_login(const struct oci_login *from, struct shown_login *ret)
 	    copy_text(&s.who.user, from->user) < 0 ||
 	    copy_text(&s.who.password, from->password) < 0 ||
 	    copy_text(&s.who.identity_token, from->identity_token) < 0) {
-		shown_fini(&s);
+		shown_login_fini(&s);
 		return -ENOMEM;
 	}
 	*ret = s;
@@ -189,7 +189,7 @@ static struct shown_login *find_same(struct oci_logins *l,
 
 static void remove_at(struct oci_logins *l, size_t k)
 {
-	shown_fini(&l->list[k]);
+	shown_login_fini(&l->list[k]);
 	l->n--;
 	memmove(&l->list[k], &l->list[k + 1], (l->n - k) * sizeof(l->list[0]));
 	l->list[l->n] = (struct shown_login){ .id = 0 };
@@ -245,23 +245,25 @@ static void drop_one_login(struct oci_logins *l,
 }
 
 /* Is `t` of a secret that an earlier call for the namespace of `s` had, and its call has not? */
-static bool is_gone(const struct shown_login *t, const struct shown_login *s)
+static bool login_secret_is_gone(const struct shown_login *t,
+				 const struct shown_login *s)
 {
 	return t->round && t->round < s->round &&
 	       strcmp(t->shown_by, s->shown_by) == 0;
 }
 
 /* Those by the namespace of `t`, but for what is gone by the call of `s`. */
-static size_t count_of(const struct oci_logins *l, const struct shown_login *t,
-		       const struct shown_login *s,
-		       const struct oci_login *of_repo)
+static size_t count_logins_of_namespace(const struct oci_logins *l,
+					const struct shown_login *t,
+					const struct shown_login *s,
+					const struct oci_login *of_repo)
 {
 	size_t n = 0;
 
 	for (size_t k = 0; k < l->n; k++)
 		n += login_is_within_repo(&l->list[k], of_repo) &&
 		     strcmp(l->list[k].shown_by, t->shown_by) == 0 &&
-		     !is_gone(&l->list[k], s);
+		     !login_secret_is_gone(&l->list[k], s);
 	return n;
 }
 
@@ -274,7 +276,7 @@ static bool make_room_for_secret(struct oci_logins *l,
 				 const struct shown_login *s,
 				 const struct oci_login *of_repo)
 {
-	size_t own = count_of(l, s, s, of_repo);
+	size_t own = count_logins_of_namespace(l, s, s, of_repo);
 	size_t n_most = 0, victim = l->n;
 
 	for (size_t k = 0; k < l->n; k++) {
@@ -283,7 +285,9 @@ static bool make_room_for_secret(struct oci_logins *l,
 
 		if (!login_is_within_repo(t, of_repo))
 			continue;
-		n = is_gone(t, s) ? SIZE_MAX : count_of(l, t, s, of_repo);
+		n = login_secret_is_gone(t, s)
+			    ? SIZE_MAX
+			    : count_logins_of_namespace(l, t, s, of_repo);
 		if (strcmp(t->shown_by, s->shown_by) == 0 ? t->round == s->round
 							  : n < own + 2)
 			continue;
@@ -350,7 +354,7 @@ int oci_logins_show(struct oci_logins *l, const struct oci_login *login,
 	}
 	(void)pthread_mutex_unlock(&l->lock);
 	if (same)
-		shown_fini(&s);
+		shown_login_fini(&s);
 	return is_new;
 }
 
@@ -374,7 +378,7 @@ static bool add_or_renew_login(struct oci_logins *l, struct shown_login *s,
 		}
 		same->since_s = s->since_s;
 	}
-	shown_fini(s);
+	shown_login_fini(s);
 	return same != NULL;
 }
 
@@ -411,8 +415,9 @@ static bool read_secret(struct oci_logins *l, const struct oci_pull_secret *p,
 	return is_had;
 }
 
-static bool is_kept(const struct shown_login *s,
-		    const struct oci_pull_secret *list, size_t n)
+static bool login_has_unread_secret(const struct shown_login *s,
+				    const struct oci_pull_secret *list,
+				    size_t n)
 {
 	for (size_t k = 0; k < n; k++)
 		if (!list[k].config &&
@@ -444,7 +449,7 @@ size_t oci_logins_replace_secrets(struct oci_logins *l,
 		if (!l->list[k].round)
 			continue;
 		/* Another thread's call may be at work on a namespace that this one keeps. */
-		if (is_kept(&l->list[k], list, n))
+		if (login_has_unread_secret(&l->list[k], list, n))
 			n_had++;
 		else if (l->list[k].round < round)
 			remove_at(l, k);
@@ -514,8 +519,8 @@ int oci_logins_find(struct oci_logins *l, const char *host, const char *repo,
 	return rc;
 }
 
-static bool is_passed(const struct shown_login *s, const char *host,
-		      const char *repo)
+static bool login_is_passed_for_repo(const struct shown_login *s,
+				     const char *host, const char *repo)
 {
 	return s->passed_until_ns && !s->is_refused &&
 	       login_is_of_repo(s, host, repo);
@@ -530,7 +535,7 @@ size_t oci_logins_count_passed(struct oci_logins *l, const char *host,
 		return 0;
 	(void)pthread_mutex_lock(&l->lock);
 	for (size_t k = 0; k < l->n; k++)
-		n += is_passed(&l->list[k], host, repo);
+		n += login_is_passed_for_repo(&l->list[k], host, repo);
 	(void)pthread_mutex_unlock(&l->lock);
 	return n;
 }
@@ -546,7 +551,7 @@ int oci_logins_find_passed(struct oci_logins *l, const char *host,
 	for (size_t k = 0; k < l->n; k++) {
 		const struct shown_login *s = &l->list[k];
 
-		if (is_passed(s, host, repo) &&
+		if (login_is_passed_for_repo(s, host, repo) &&
 		    (!best || s->passed_until_ns < best->passed_until_ns))
 			best = s;
 	}

@@ -225,7 +225,7 @@ static int take_flag(const json_t *table, const char *key, bool *ret,
 		       : 0;
 }
 
-static void note_ignored(struct oci_mirrors *all, const char *what)
+static void note_ignored_key(struct oci_mirrors *all, const char *what)
 {
 	size_t len = strlen(all->ignored);
 
@@ -251,10 +251,10 @@ static void note_other_keys(struct oci_mirrors *all, const json_t *table,
 		for (size_t i = 0; i < ARRAY_SIZE(known); i++)
 			is_known = is_known || strcmp(key, known[i]) == 0;
 		if (!is_known)
-			note_ignored(all, key);
+			note_ignored_key(all, key);
 		else if (strcmp(key, "client") == 0 &&
 			 json_array_size(value) > 1)
-			note_ignored(all, "client: all but the first");
+			note_ignored_key(all, "client: all but the first");
 	}
 }
 
@@ -292,7 +292,7 @@ static int add_mirror(struct oci_mirrors *all, const char *server,
 }
 
 /* This node's own mirror, which asks the registry by us. */
-static bool mirror_is_own(const json_t *table)
+static bool mirror_is_of_this_node(const json_t *table)
 {
 	const json_t *headers = json_object_get(table, "header");
 
@@ -313,7 +313,7 @@ int oci_mirrors_parse(const char *text, size_t len, const char *dir,
 		return rc;
 	json_object_foreach(json_object_get(top, "host"), name, table)
 	{
-		rc = mirror_is_own(table)
+		rc = mirror_is_of_this_node(table)
 			     ? 0
 			     : add_mirror(ret, name, table, false, dir, err);
 		if (rc < 0)

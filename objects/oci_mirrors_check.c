@@ -25,7 +25,7 @@ struct hosts_probe {
 
 /* Any answer is one: a login is not tried.  The registry itself is no host of the file
  * where that does not name it. */
-static int probe_one(void *arg, unsigned int i, struct error *err)
+static int probe_mirror_host(void *arg, unsigned int i, struct error *err)
 {
 	struct hosts_probe *p = arg;
 	const struct oci_mirror *m = &p->said->list[i];
@@ -64,15 +64,16 @@ static void probe_hosts(const struct oci_config *cfg, const char *path,
 	if (!p)
 		return;
 	*p = (struct hosts_probe){ .cfg = cfg, .said = said };
-	(void)!side_by_side((unsigned int)said->n, probe_one, p, &ignored);
+	(void)!side_by_side((unsigned int)said->n, probe_mirror_host, p,
+			    &ignored);
 	for (size_t i = 0; i < said->n; i++)
 		if (p->rc[i] < 0)
 			report(arg, OCI_HOSTS_UNREACHED, path, p->why[i].msg);
 }
 
-static void look_at_folder(const struct oci_config *cfg, const char *base,
-			   const char *folder, oci_hosts_report_fn *report,
-			   void *arg)
+static void check_hosts_folder(const struct oci_config *cfg, const char *base,
+			       const char *folder, oci_hosts_report_fn *report,
+			       void *arg)
 {
 	AUTO_FREE char *dir = fs_join(base, folder);
 	AUTO_FREE char *path = dir ? fs_join(dir, "hosts.toml") : NULL;
@@ -104,8 +105,8 @@ void oci_hosts_examine(const struct oci_config *cfg,
 		dirs += len;
 		while (d && n < FILES_MAX && (e = readdir(d)))
 			if (e->d_name[0] != '.') {
-				look_at_folder(cfg, base, e->d_name, report,
-					       arg);
+				check_hosts_folder(cfg, base, e->d_name, report,
+						   arg);
 				n++;
 			}
 		if (d)

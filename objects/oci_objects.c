@@ -36,8 +36,9 @@ static int format_name_in_folder(const char *folder, const struct digest *d,
 }
 
 /* The object of a blob that is this store's own. */
-static int name_of(const struct objects_store *s, const struct digest *d,
-		   struct buf *ret, struct error *err)
+static int format_own_blob_name(const struct objects_store *s,
+				const struct digest *d, struct buf *ret,
+				struct error *err)
 {
 	return format_name_in_folder(s->folder, d, ret, err);
 }
@@ -122,7 +123,7 @@ static int objects_open_blob(struct oci_store *base, const struct digest *d,
 		container_of(base, struct objects_store, base);
 	AUTO_FREE struct object_source *src = calloc(1, sizeof(*src));
 	AUTO_BUF name = BUF_INIT;
-	int rc = name_of(s, d, &name, err);
+	int rc = format_own_blob_name(s, d, &name, err);
 
 	if (rc < 0 || !src)
 		return error_nomem(err);
@@ -186,7 +187,7 @@ static int objects_get_manifest(struct oci_store *base, const char *ref,
 	if (!ref || digest_parse(ref, &ret->digest, NULL) < 0)
 		rc = error_set(err, ENOTSUP, "manifests have no tags here");
 	if (rc == 0)
-		rc = name_of(s, &ret->digest, &name, err);
+		rc = format_own_blob_name(s, &ret->digest, &name, err);
 	if (rc == 0)
 		rc = object_get(s->objects, name.data, OCI_MANIFEST_MAX,
 				&ret->body, &st, err);
@@ -203,7 +204,7 @@ static int objects_get_blob(struct oci_store *base, const struct digest *d,
 		container_of(base, struct objects_store, base);
 	AUTO_BUF name = BUF_INIT;
 	struct object_stat st;
-	int rc = name_of(s, d, &name, err);
+	int rc = format_own_blob_name(s, d, &name, err);
 
 	if (rc == 0)
 		rc = object_get(s->objects, name.data, size, ret, &st, err);
@@ -234,7 +235,7 @@ static int objects_put_blob(struct oci_store *base, const struct digest *d,
 	AUTO_BUF name = BUF_INIT;
 	bool is_there = false;
 	uint64_t have;
-	int rc = name_of(s, d, &name, err);
+	int rc = format_own_blob_name(s, d, &name, err);
 
 	if (rc == 0)
 		rc = find_blob_in_folder(s, s->folder, d, &is_there, &have,
@@ -270,7 +271,7 @@ static int objects_remove_manifest(struct oci_store *base,
 	struct objects_store *s =
 		container_of(base, struct objects_store, base);
 	AUTO_BUF name = BUF_INIT;
-	int rc = name_of(s, d, &name, err);
+	int rc = format_own_blob_name(s, d, &name, err);
 
 	return rc < 0 ? rc : object_delete(s->objects, name.data, NULL, err);
 }
@@ -297,7 +298,7 @@ static int objects_authorization(struct oci_store *base, const struct digest *d,
 	struct objects_store *s =
 		container_of(base, struct objects_store, base);
 	AUTO_BUF name = BUF_INIT;
-	int rc = name_of(s, d, &name, err);
+	int rc = format_own_blob_name(s, d, &name, err);
 
 	return rc < 0 ? rc
 		      : object_store_authorization(s->objects, name.data, pace,

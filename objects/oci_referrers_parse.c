@@ -16,8 +16,8 @@
 
 /* Keep the entry's annotation, of the last entries only: each is as long as its writer
  * likes. */
-static int keep_entry_note(struct referrers *f, const json_t *entry,
-			   struct error *err)
+static int store_entry_annotation(struct referrers *f, const json_t *entry,
+				  struct error *err)
 {
 	struct oci_referrers *r = &f->all;
 	const json_t *of = json_object_get(entry, "annotations");
@@ -60,7 +60,7 @@ static int add_entry(struct referrers *f, const json_t *entry, bool is_untyped,
 	f->is_untyped[r->n] = is_untyped;
 	rc = oci_json_digest(entry, "digest", &digests[r->n], err);
 	if (rc == 0)
-		rc = keep_entry_note(f, entry, err);
+		rc = store_entry_annotation(f, entry, err);
 	r->n += rc == 0;
 	return rc;
 }

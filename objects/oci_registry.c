@@ -169,8 +169,10 @@ static bool asks_for_login(const struct http_response *resp)
 }
 
 /* Note what the request has shown of its host. */
-static void note_host(struct registry *r, struct registry_request *req, int rc,
-		      const struct http_response *resp, const struct error *why)
+static void note_host_reachability(struct registry *r,
+				   struct registry_request *req, int rc,
+				   const struct http_response *resp,
+				   const struct error *why)
 {
 	bool is_silent = rc == -ETIMEDOUT &&
 			 (registry_is_optional(r, req) || r->is_mirror);
@@ -207,8 +209,9 @@ static void note_refusing_host(const struct registry *r,
 
 /* Does the host want more time than such a request has?  It is left alone then, by other images
  * too unless the limit is a pod's account's or another host's. */
-static bool is_sent_away(struct registry *r, const struct registry_request *req,
-			 const struct http_response *resp)
+static bool host_asks_for_long_wait(struct registry *r,
+				    const struct registry_request *req,
+				    const struct http_response *resp)
 {
 	uint64_t ms = http_retry_after_ms(resp);
 
@@ -235,14 +238,16 @@ static int make_url(struct registry *r, const struct registry_request *req,
 }
 
 /* A login that may not push may read all the same. */
-static bool is_read(const struct registry_request *req)
+static bool request_is_read(const struct registry_request *req)
 {
 	return strcmp(req->http.method, "GET") == 0 ||
 	       strcmp(req->http.method, "HEAD") == 0;
 }
 
-static int attempt_at(struct registry *r, struct registry_request *req,
-		      struct http_response *resp, struct error *err)
+static int attempt_request_with_logins(struct registry *r,
+				       struct registry_request *req,
+				       struct http_response *resp,
+				       struct error *err)
 {
 	AUTO_BUF url = BUF_INIT;
 	bool own;
@@ -271,7 +276,7 @@ static int attempt_at(struct registry *r, struct registry_request *req,
 		req->is_of_others =
 			is_shown || !is_own_answer(r, url.data, resp);
 		if (own)
-			note_host(r, req, rc, resp, err);
+			note_host_reachability(r, req, rc, resp, err);
 		if (rc < 0 || !registry_is_refusal(resp) ||
 		    (resp->status == 401 && status_is_accepted(req, 401) &&
 		     !asks_for_login(resp))) {
@@ -285,8 +290,8 @@ static int attempt_at(struct registry *r, struct registry_request *req,
 				       : refused_elsewhere(resp->url ? resp->url
 								     : url.data,
 							   err);
-		is_verdict =
-			is_read(req) && !status_is_accepted(req, resp->status);
+		is_verdict = request_is_read(req) &&
+			     !status_is_accepted(req, resp->status);
 		if (!registry_may_log_in(r, resp, used, n_logins, is_verdict)) {
 			/* Some answer 403 to what they do not have. */
 			if (!status_is_accepted(req, resp->status))
@@ -322,7 +327,7 @@ static bool attempt_mirrors(struct registry *r, struct registry_request *req,
 
 		if (!(m->uses & req->use))
 			continue;
-		*ret_rc = attempt_at(m, req, resp, err);
+		*ret_rc = attempt_request_with_logins(m, req, resp, err);
 		req->by = m;
 		req->is_final = false;
 		if (resp->status / 100 == 2 || *ret_rc == -ECANCELED ||
@@ -340,7 +345,8 @@ static int try_request(struct registry *r, struct registry_request *req,
 	int rc = 0;
 
 	if (!is_asked_here)
-		return attempt_at(req->by ? req->by : r, req, resp, err);
+		return attempt_request_with_logins(req->by ? req->by : r, req,
+						   resp, err);
 	req->by = NULL;
 	if (req->use != REGISTRY_ITSELF &&
 	    attempt_mirrors(r, req, resp, &rc, err))
@@ -351,7 +357,7 @@ static int try_request(struct registry *r, struct registry_request *req,
 		       ? resp->status
 		       : 0;
 	req->by = NULL;
-	rc = attempt_at(r, req, resp, err);
+	rc = attempt_request_with_logins(r, req, resp, err);
 	if (rc == 0 || resp->status || !said)
 		return rc;
 	/* Where no other host answers, a mirror's "no such list" is the answer. */
@@ -376,7 +382,7 @@ static int retry_request(struct registry *r, struct registry_request *req,
 			return 0;
 		if (n >= max || req->is_final ||
 		    !registry_can_retry(rc, resp->status) ||
-		    is_sent_away(r, req, resp) ||
+		    host_asks_for_long_wait(r, req, resp) ||
 		    registry_wait(r, n, req, resp) < 0)
 			break;
 	}

@@ -53,7 +53,7 @@ static const char *parse_param(const char *p, const char **key, size_t *n_key,
 	return *p == '"' ? p + 1 : NULL;
 }
 
-static int keep_value(char **slot, struct buf *value)
+static int replace_text_by_value(char **slot, struct buf *value)
 {
 	free(*slot);
 	*slot = buf_steal(value);
@@ -77,11 +77,11 @@ static const char *parse_bearer(const char *p, struct challenge *c)
 			return p;
 		p = next;
 		if (n == 5 && strncasecmp(key, "realm", n) == 0)
-			rc = keep_value(&c->realm, &value);
+			rc = replace_text_by_value(&c->realm, &value);
 		else if (n == 7 && strncasecmp(key, "service", n) == 0)
-			rc = keep_value(&c->service, &value);
+			rc = replace_text_by_value(&c->service, &value);
 		else if (n == 5 && strncasecmp(key, "scope", n) == 0)
-			rc = keep_value(&c->scope, &value);
+			rc = replace_text_by_value(&c->scope, &value);
 		if (rc < 0)
 			return NULL;
 	}
@@ -118,8 +118,8 @@ int challenge_parse(const char *header, struct challenge *ret,
 	return 0;
 }
 
-static int basic_header(const struct credentials *who, char **ret,
-			struct error *err)
+static int make_basic_header(const struct credentials *who, char **ret,
+			     struct error *err)
 {
 	AUTO_BUF plain = BUF_INIT;
 	AUTO_BUF b = BUF_INIT;
@@ -201,10 +201,10 @@ static int post_form(const struct challenge *c, const struct credentials *who,
 	return rc;
 }
 
-static int bearer_header(struct http *http, const struct challenge *c,
-			 const struct credentials *who,
-			 const struct challenge_wait *wait, char **ret,
-			 struct error *err)
+static int make_bearer_header(struct http *http, const struct challenge *c,
+			      const struct credentials *who,
+			      const struct challenge_wait *wait, char **ret,
+			      struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	const char *headers[2] = { NULL, NULL };
@@ -235,7 +235,7 @@ static int bearer_header(struct http *http, const struct challenge *c,
 			rc = append_query(&url, "scope", c->scope,
 					  c->service ? '&' : first);
 		if (rc == 0 && who->user) {
-			rc = basic_header(who, &basic, err);
+			rc = make_basic_header(who, &basic, err);
 			if (rc < 0) /* says what is missing */
 				return rc;
 			headers[0] = basic;
@@ -268,6 +268,6 @@ int challenge_answer(struct http *http, const struct challenge *c,
 		     struct error *err)
 {
 	if (c->bearer)
-		return bearer_header(http, c, who, wait, ret, err);
-	return basic_header(who, ret, err);
+		return make_bearer_header(http, c, who, wait, ret, err);
+	return make_basic_header(who, ret, err);
 }

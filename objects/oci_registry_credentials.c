@@ -30,7 +30,7 @@ void credentials_fini(struct credentials *c)
 /* How well does a key fit "host/repository"?  0 not at all; the longest wins.
  * Keys are hosts, hosts with the start of a repository (containers-auth.json(5)),
  * or URLs as docker writes them: "https://index.example/v1/". */
-static size_t key_fits(const char *key, const char *place)
+static size_t matching_key_length(const char *key, const char *place)
 {
 	size_t len;
 
@@ -58,7 +58,7 @@ static const json_t *find_place(const json_t *map, const char *place)
 
 	json_object_foreach((json_t *)(uintptr_t)map, key, value)
 	{
-		size_t fit = key_fits(key, place);
+		size_t fit = matching_key_length(key, place);
 
 		if (fit <= best)
 			continue;
@@ -146,7 +146,8 @@ int credentials_parse(const void *json, size_t len, const char *place,
 }
 
 /* docker's own registry goes by an old name in this file. */
-static int name_place(const char *host, const char *repo, struct buf *ret)
+static int format_credentials_place(const char *host, const char *repo,
+				    struct buf *ret)
 {
 	if (strcmp(host, "docker.io") == 0)
 		host = "index.docker.io";
@@ -159,7 +160,7 @@ int credentials_of_config(const char *json, const char *host, const char *repo,
 {
 	AUTO_BUF place = BUF_INIT;
 
-	if (name_place(host, repo, &place) < 0)
+	if (format_credentials_place(host, repo, &place) < 0)
 		return error_nomem(err);
 	return credentials_parse(json, strlen(json), place.data, ret, helper,
 				 err);
@@ -224,7 +225,7 @@ static int ask_helper(const char *name, const char *host, struct pace *pace,
 
 /* ------------------------------------------------------------------ file --- */
 
-static int usual_place(struct buf *path)
+static int find_usual_auth_file(struct buf *path)
 {
 	static const struct {
 		const char *variable, *rest;
@@ -264,8 +265,8 @@ int credentials_find(const char *path, const char *host, const char *repo,
 	int rc;
 
 	*ret = (struct credentials){ .user = NULL };
-	if (name_place(host, repo, &place) < 0 ||
-	    (!path && usual_place(&file) < 0))
+	if (format_credentials_place(host, repo, &place) < 0 ||
+	    (!path && find_usual_auth_file(&file) < 0))
 		return error_nomem(err);
 	if (!path && file.len == 0)
 		return 0;

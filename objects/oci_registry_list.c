@@ -126,7 +126,7 @@ int registry_list_tags(struct oci_store *s, size_t max, char ***ret,
 /* Registries older than the API answer 404, others 400, 401 without a word on how to log
  * in, 403, 405, 406 or 501: all of it says that they have none.  A registry that wants a
  * login for everything says so again where the tag is asked for. */
-static bool referrers_status(long status)
+static bool referrers_status_is_accepted(long status)
 {
 	return status == 200 || status == 501 ||
 	       (status / 100 == 4 && status != 408 && status != 425 &&
@@ -148,7 +148,7 @@ static int get_referrers_by_api(struct registry *r, const char *digest,
 		struct registry_request req = {
 			.http = { .method = "GET" },
 			.what = "list of referrers",
-			.accept = referrers_status,
+			.accept = referrers_status_is_accepted,
 			.use = REGISTRY_RESOLVES,
 		};
 
@@ -180,7 +180,7 @@ static int get_referrers_by_api(struct registry *r, const char *digest,
 }
 
 /* Docker Hub's quota is in GETs of manifests, also of those that it has not. */
-static bool counts_manifests(struct registry *r)
+static bool registry_counts_manifest_gets(struct registry *r)
 {
 	const struct registry *all = registry_whole(r);
 
@@ -213,7 +213,7 @@ int registry_get_list(struct registry *r, const struct digest *d,
 	int rc;
 
 	registry_referrers_tag(d, tag);
-	rc = counts_manifests(r) ? look_for_tag(r, tag, err) : 0;
+	rc = registry_counts_manifest_gets(r) ? look_for_tag(r, tag, err) : 0;
 	if (rc == 0)
 		rc = registry_pull_manifest(&r->base, tag, ret, err);
 	if (rc < 0 || oci_media_type_is_index(ret->media_type))
@@ -343,8 +343,8 @@ static int check_untyped(struct registry *r, struct referrers *f, size_t i,
 }
 
 /* Only the last are read: each costs a request. */
-static int drop_of_other_types(struct registry *r, struct referrers *f,
-			       struct error *err)
+static int drop_referrers_of_other_types(struct registry *r,
+					 struct referrers *f, struct error *err)
 {
 	size_t reads = 0;
 	int rc = 0;
@@ -385,7 +385,7 @@ int registry_list_noted(struct oci_store *s,
 	if (rc < 0 && err)
 		*err = race.err[way];
 	if (rc == 0)
-		rc = drop_of_other_types(r, f, err);
+		rc = drop_referrers_of_other_types(r, f, err);
 	if (rc == 0 && !f->all.digests) {
 		f->all.digests = calloc(1, sizeof(*f->all.digests));
 		rc = f->all.digests ? 0 : error_nomem(err);

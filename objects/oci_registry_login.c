@@ -20,7 +20,7 @@
 #define RETRY_MOST_NS (300 * NS_PER_S)
 
 /* A number that changes when another login may work now. */
-static unsigned int count_news(struct registry *r)
+static unsigned int get_login_change_count(struct registry *r)
 {
 	return oci_hosts_logins(r->cfg.hosts, r->origin) +
 	       oci_logins_news(r->cfg.logins, r->host, r->repo);
@@ -32,7 +32,7 @@ static bool may_have_other_login(const struct registry *r)
 	return r->cfg.logins && r->login.authorization;
 }
 
-static int most_logins(const struct registry *r)
+static int max_login_tries(const struct registry *r)
 {
 	return r->cfg.logins ? LOGINS_MAX + OCI_LOGINS_EACH + LOGIN_PLACES
 			     : LOGINS_MAX;
@@ -103,16 +103,16 @@ bool registry_may_log_in(struct registry *part,
 {
 	struct registry *r = registry_whole(part);
 	const struct registry_login *l = &r->login;
-	unsigned int seen = count_news(r);
+	unsigned int seen = get_login_change_count(r);
 	bool ret;
 
 	(void)pthread_mutex_lock(&r->lock);
 	if (l->generation != used) /* another thread did */
-		ret = n_logins < most_logins(r);
+		ret = n_logins < max_login_tries(r);
 	else if (l->next >= LOGIN_PLACES)
 		ret = false;
 	else if (!l->has_worked || n_logins > 0)
-		ret = n_logins < most_logins(r) &&
+		ret = n_logins < max_login_tries(r) &&
 		      (resp->status == 401 ||
 		       (is_verdict && may_have_other_login(r)));
 	else
@@ -166,7 +166,7 @@ static bool note_refusal(struct registry_login *l, unsigned int seen)
 static void end_login(struct registry *r, char *answer, char *challenge,
 		      const struct error *why)
 {
-	unsigned int seen = count_news(r);
+	unsigned int seen = get_login_change_count(r);
 	struct registry_login *l = &r->login;
 	bool is_new = false;
 
@@ -206,7 +206,7 @@ static char *challenge_text(struct registry *r,
 
 /* With the lock: the login of a line that was refused and never accepted, to be noted as
  * refused, or 0. */
-static uint64_t take_refused(struct registry_login *l, bool is_verdict)
+static uint64_t take_refused_login_id(struct registry_login *l, bool is_verdict)
 {
 	uint64_t id = l->works || !is_verdict ? 0 : l->shown_id;
 
@@ -216,22 +216,22 @@ static uint64_t take_refused(struct registry_login *l, bool is_verdict)
 	return id;
 }
 
-static void note_refused(struct registry *r, uint64_t id)
+static void note_refused_login(struct registry *r, uint64_t id)
 {
 	if (id)
 		oci_logins_note(r->cfg.logins, id, false);
 }
 
-static size_t count_passed(const struct registry *r)
+static size_t count_passed_logins(const struct registry *r)
 {
 	return oci_logins_count_passed(r->cfg.logins, r->host, r->repo);
 }
 
 /* A login of a place: 0, -ENOENT when it has none, or what keeps it from telling.  `*place`
  * becomes the one that is next. */
-static int login_of_place(struct registry *r, enum login_place *place,
-			  struct pace *pace, struct credentials *ret,
-			  uint64_t *ret_shown, struct error *err)
+static int get_login_from_place(struct registry *r, enum login_place *place,
+				struct pace *pace, struct credentials *ret,
+				uint64_t *ret_shown, struct error *err)
 {
 	struct oci_providers *plugins = oci_logins_providers(r->cfg.logins);
 	enum login_place now = *place;
@@ -265,11 +265,11 @@ static int login_of_place(struct registry *r, enum login_place *place,
 		/* Failures of theirs end a request, so that each has its turn. */
 		rc = oci_logins_find_passed(r->cfg.logins, r->host, r->repo,
 					    ret, ret_shown);
-		if (count_passed(r) > 1)
+		if (count_passed_logins(r) > 1)
 			*place = LOGIN_PASSED;
 		return rc;
 	default:
-		if (count_passed(r) == 0)
+		if (count_passed_logins(r) == 0)
 			*place = LOGIN_PLACES;
 		return 0;
 	}
@@ -327,7 +327,7 @@ static bool note_login_result(struct registry *r, struct registry_request *req,
 			      enum login_place *place, int rc)
 {
 	if (rc == -EACCES) {
-		note_refused(r, shown);
+		note_refused_login(r, shown);
 		return true;
 	}
 	if (req->is_final || !may_be_of_login(shown, rc))
@@ -361,8 +361,8 @@ static int make_next_authorization(struct registry *r,
 		int has;
 
 		*ret_shown = 0;
-		has = login_of_place(r, place, req->http.pace, &who, ret_shown,
-				     err);
+		has = get_login_from_place(r, place, req->http.pace, &who,
+					   ret_shown, err);
 		if (!r->cfg.logins && has == -ENOENT)
 			has = 0; /* anonymous */
 		rc = has < 0     ? has
@@ -409,10 +409,10 @@ int registry_log_in(struct registry *part, struct registry_request *req,
 	if (!begin_login(r, used, req->http.pace))
 		return 0;
 	(void)pthread_mutex_lock(&r->lock);
-	shown = take_refused(&r->login, is_verdict);
+	shown = take_refused_login_id(&r->login, is_verdict);
 	place = r->cfg.logins ? r->login.next : LOGIN_FILE;
 	(void)pthread_mutex_unlock(&r->lock);
-	note_refused(r, shown);
+	note_refused_login(r, shown);
 	rc = challenge_parse(header, &c, err);
 	if (rc == 0)
 		rc = make_next_authorization(r, req, &c, &place, &shown,
@@ -436,13 +436,13 @@ void registry_login_drop(struct registry *part, unsigned int used,
 
 	(void)pthread_mutex_lock(&r->lock);
 	if (l->generation == used && !l->is_under_way) {
-		refused = take_refused(l, is_verdict);
+		refused = take_refused_login_id(l, is_verdict);
 		free(steal_ptr(&l->authorization));
 		l->generation++;
 		l->works = false;
 	}
 	(void)pthread_mutex_unlock(&r->lock);
-	note_refused(r, refused);
+	note_refused_login(r, refused);
 }
 
 void registry_login_worked(struct registry *part, unsigned int used)
@@ -475,7 +475,7 @@ void registry_login_refused(struct registry *part,
 			    const struct http_response *resp)
 {
 	struct registry *r = registry_whole(part);
-	unsigned int seen = count_news(r);
+	unsigned int seen = get_login_change_count(r);
 	struct error why = ERROR_INIT;
 	bool is_new;
 

@@ -102,13 +102,13 @@ int registry_pull_manifest(struct oci_store *s, const char *ref,
 	return registry_read_manifest(s, ref, true, NULL, ret, err);
 }
 
-static bool ok_or_missing(long status)
+static bool head_status_is_accepted(long status)
 {
 	return status == 200 || status == 404;
 }
 
 /* Does the status answer a GET for one byte? 416 is what an empty blob gives. */
-static bool got_or_missing(long status)
+static bool get_status_is_accepted(long status)
 {
 	return status == 200 || status == 206 || status == 404 || status == 416;
 }
@@ -152,7 +152,8 @@ static int ask_for_blob(struct registry *r, const char *name, bool by_get,
 			  .headers = by_get ? first_byte : NULL,
 			  .sink = by_get ? &sink : NULL },
 		.what = name,
-		.accept = by_get ? got_or_missing : ok_or_missing,
+		.accept = by_get ? get_status_is_accepted
+				 : head_status_is_accepted,
 	};
 
 	if (buf_printf(&path, "/blobs/%s", name) < 0)
@@ -219,8 +220,9 @@ struct oci_range {
 };
 
 /* Where does this answer begin?  206 says so; 200 is the whole blob. */
-static int range_start(struct oci_range *g, const struct http_response *resp,
-		       struct error *err)
+static int check_range_begin(struct oci_range *g,
+			     const struct http_response *resp,
+			     struct error *err)
 {
 	AUTO_FREE char *header = http_header(resp, "content-range");
 	uint64_t first, last, size = g->blob->base.size, have;
@@ -255,14 +257,15 @@ static int range_start(struct oci_range *g, const struct http_response *resp,
 	return 0;
 }
 
-static int range_put(struct http_sink *sink, const struct http_response *resp,
-		     const void *data, size_t len, struct error *err)
+static int pass_range_bytes(struct http_sink *sink,
+			    const struct http_response *resp, const void *data,
+			    size_t len, struct error *err)
 {
 	struct oci_range *g = container_of(sink, struct oci_range, sink);
 	const char *p = data;
 
 	if (!g->started)
-		g->refused = range_start(g, resp, err);
+		g->refused = check_range_begin(g, resp, err);
 	if (g->refused < 0)
 		return g->refused;
 	if (g->skip >= len) {
@@ -290,13 +293,13 @@ struct moved {
 	struct registry *by;
 };
 
-static void moved_free(struct moved *m)
+static void blob_location_fini(struct moved *m)
 {
 	free(m->url);
 	free(m->referer);
 }
 
-static struct moved moved_to(struct blob_source *b)
+static struct moved copy_blob_location(struct blob_source *b)
 {
 	struct moved m;
 
@@ -309,8 +312,8 @@ static struct moved moved_to(struct blob_source *b)
 }
 
 /* Takes both texts. */
-static void set_moved(struct blob_source *b, char *url, char *referer,
-		      struct registry *by)
+static void set_blob_location(struct blob_source *b, char *url, char *referer,
+			      struct registry *by)
 {
 	(void)pthread_mutex_lock(&b->lock);
 	free(b->moved);
@@ -321,15 +324,15 @@ static void set_moved(struct blob_source *b, char *url, char *referer,
 	(void)pthread_mutex_unlock(&b->lock);
 }
 
-static void note_moved(struct blob_source *b, struct http_response *resp,
-		       struct registry *by)
+static void note_blob_location(struct blob_source *b,
+			       struct http_response *resp, struct registry *by)
 {
 	AUTO_BUF line = BUF_INIT;
 
 	if (resp->referer &&
 	    buf_printf(&line, "Referer: %s", resp->referer) < 0)
 		return;
-	set_moved(b, steal_ptr(&resp->url), steal_ptr(&line.data), by);
+	set_blob_location(b, steal_ptr(&resp->url), steal_ptr(&line.data), by);
 }
 
 /* Request the rest, of the registry or of `moved`. */
@@ -366,20 +369,20 @@ static int ask_for_rest(struct blob_source *b, struct oci_range *g,
 			struct registry_request *req,
 			struct http_response *resp, struct error *err)
 {
-	struct moved moved = moved_to(b);
+	struct moved moved = copy_blob_location(b);
 	int rc;
 
 	req->by = moved.by;
 	rc = request_rest(b, g, req, &moved, resp, err);
 
 	if (moved.url && rc < 0 && resp->status / 100 != 2) {
-		set_moved(b, NULL, NULL, NULL);
+		set_blob_location(b, NULL, NULL, NULL);
 		if (resp->status / 100 == 4 && resp->status != 429)
 			rc = request_rest(b, g, req, NULL, resp, err);
 	}
 	if (resp->url && resp->status / 100 == 2)
-		note_moved(b, resp, req->by);
-	moved_free(&moved);
+		note_blob_location(b, resp, req->by);
+	blob_location_fini(&moved);
 	return rc;
 }
 
@@ -393,7 +396,7 @@ static unsigned int max_attempts(const struct blob_source *b,
 }
 
 /* New bytes that tell a link which many share from one that gets nowhere. */
-static uint64_t hung_min(const struct oci_config *cfg)
+static uint64_t min_bytes_before_stall(const struct oci_config *cfg)
 {
 	uint64_t least = cfg->least_rate * cfg->stall_timeout_ms / 1000;
 
@@ -454,9 +457,10 @@ static int read_range(struct blob_source *b, struct oci_range *g,
 				       "%" PRIu64,
 				       g->next);
 		/* The budget is for a transfer that does not get on. */
-		if (g->next - mark >= (rc == -ETIMEDOUT
-					       ? hung_min(&b->registry->cfg)
-					       : PROGRESS_MIN)) {
+		if (g->next - mark >=
+		    (rc == -ETIMEDOUT
+			     ? min_bytes_before_stall(&b->registry->cfg)
+			     : PROGRESS_MIN)) {
 			mark = g->next;
 			n = 0;
 		}
@@ -467,8 +471,9 @@ static int read_range(struct blob_source *b, struct oci_range *g,
 }
 
 /* The same, and tell whoever watches the registry. */
-static int read_watched(struct blob_source *b, struct oci_range *g,
-			struct registry_request *req, struct error *err)
+static int read_range_and_tell_watch(struct blob_source *b, struct oci_range *g,
+				     struct registry_request *req,
+				     struct error *err)
 {
 	struct http_response resp = HTTP_RESPONSE_INIT;
 	struct oci_watch *watch = b->registry->cfg.watch;
@@ -489,7 +494,7 @@ static int blob_read(struct source *s, const struct source_req *req,
 	char name[DIGEST_STR_MAX], what[DIGEST_STR_MAX + 8];
 	AUTO_BUF path = BUF_INIT;
 	struct oci_range g = {
-		.sink.put = range_put,
+		.sink.put = pass_range_bytes,
 		.to = sink,
 		.next = req->off,
 		.end = req->off + req->len,
@@ -510,7 +515,7 @@ static int blob_read(struct source *s, const struct source_req *req,
 	if (buf_printf(&path, "/blobs/%s", name) < 0)
 		return error_nomem(err);
 	get.http.url = path.data;
-	return g.next < g.end ? read_watched(b, &g, &get, err) : 0;
+	return g.next < g.end ? read_range_and_tell_watch(b, &g, &get, err) : 0;
 }
 
 static void blob_free(struct source *s)

@@ -196,7 +196,8 @@ static bool dislikes_chunks(const struct blob_upload *u, long status)
 }
 
 /* Send what is missing. */
-static int send_rest(struct blob_upload *u, bool *chunks, struct error *err)
+static int send_rest_of_upload(struct blob_upload *u, bool *chunks,
+			       struct error *err)
 {
 	/* Bytes that fit in one chunk go with the last request. */
 	while (*chunks && u->size - u->done > u->chunk) {
@@ -234,7 +235,7 @@ static int send_all(struct blob_upload *u, const struct digest *d,
 	for (unsigned int n = 0; rc == 0;) {
 		long status;
 
-		rc = send_rest(u, &chunks, err);
+		rc = send_rest_of_upload(u, &chunks, err);
 		status = u->resp.status;
 		if (rc == 0 || rc == -EBADMSG || rc == -ECANCELED)
 			return rc;
@@ -374,8 +375,8 @@ static bool is_tag_refused(long status)
 }
 
 /* `err` has the registry's reason. */
-static int refuse_list(const struct registry *r, const struct list_tag *t,
-		       struct error *err)
+static int set_list_refused_error(const struct registry *r,
+				  const struct list_tag *t, struct error *err)
 {
 	const struct error why = *err;
 
@@ -412,7 +413,7 @@ static int list_tag_save(struct registry *r, struct list_tag *t,
 	if (rc < 0 && is_tag_refused(status)) {
 		if (t->is_new && !strstr(t->tag, REFERRERS_TAG_OWN))
 			return 1;
-		rc = refuse_list(r, t, &why);
+		rc = set_list_refused_error(r, t, &why);
 	}
 	if (rc < 0 && err)
 		*err = why;
@@ -448,7 +449,7 @@ static void drop_entry(json_t *index, const char *digest)
 
 /* Entries whose manifests are gone, as garbage collection of untagged ones leaves them:
  * some registries refuse a list that has one.  How many there were. */
-static size_t drop_gone(struct registry *r, json_t *index)
+static size_t drop_missing_manifests(struct registry *r, json_t *index)
 {
 	json_t *list = json_object_get(index, "manifests");
 	size_t n = json_array_size(list),
@@ -477,12 +478,13 @@ static size_t drop_gone(struct registry *r, json_t *index)
 }
 
 /* Save it, if need be without what is not there any more. */
-static int list_tag_keep(struct registry *r, struct list_tag *t,
-			 struct error *err)
+static int save_list_without_missing(struct registry *r, struct list_tag *t,
+				     struct error *err)
 {
 	int rc = list_tag_save(r, t, err);
 
-	return rc == -ENOTSUP && !t->is_new && drop_gone(r, t->index)
+	return rc == -ENOTSUP && !t->is_new &&
+			       drop_missing_manifests(r, t->index)
 		       ? list_tag_save(r, t, err)
 		       : rc;
 }
@@ -519,7 +521,7 @@ static int add_referrer(struct registry *r, struct list_tag *t,
 	    json_array_append_new(json_object_get(t->index, "manifests"),
 				  entry) < 0)
 		return error_nomem(err);
-	return list_tag_keep(r, t, err);
+	return save_list_without_missing(r, t, err);
 }
 
 /* Some list by the API what they do not say so of when it is stored. */
@@ -629,7 +631,7 @@ static int drop_referrer(struct registry *r, const struct digest *subject,
 		return rc;
 	if (has_entry(t.index, digest)) {
 		drop_entry(t.index, digest);
-		rc = list_tag_keep(r, &t, err);
+		rc = save_list_without_missing(r, &t, err);
 	}
 	json_decref(t.index);
 	return rc;

@@ -190,10 +190,10 @@ static int make_url(const struct hdfs_store *s, const struct hdfs_request *r,
 
 /* --------------------------------------------------------------- judgement --- */
 
-static int judge_exception(const char *server, const char *name,
-			   const char *why, long status,
-			   struct retry_verdict *v, bool *ret_next,
-			   struct error *err)
+static int map_exception_to_error(const char *server, const char *name,
+				  const char *why, long status,
+				  struct retry_verdict *v, bool *ret_next,
+				  struct error *err)
 {
 	/* A refused token is a SecurityException with a certain text. */
 	if (strcmp(name, "SecurityException") == 0 &&
@@ -222,8 +222,8 @@ static int judge_answer(const char *server, const struct http_response *resp,
 	v->after_ms = http_retry_after_ms(resp);
 	if (hdfs_exception_parse(resp->body.data ? resp->body.data : "",
 				 resp->body.len, &name, &why) == 0)
-		return judge_exception(server, name, why, resp->status, v,
-				       ret_next, err);
+		return map_exception_to_error(server, name, why, resp->status,
+					      v, ret_next, err);
 	v->can_retry = resp->status >= 500 || resp->status == 429;
 	*ret_next = v->can_retry;
 	return error_set(
@@ -246,7 +246,7 @@ static bool request_error_may_pass(int rc)
 }
 
 /* The server of a URL, for messages: the rest of the URL may hold a token. */
-static char *server_of(const char *url)
+static char *copy_server_of_url(const char *url)
 {
 	const char *host = strstr(url, "://");
 
@@ -279,7 +279,7 @@ static int send_to(struct hdfs_store *s, const char *url,
 		.pace = r->pace,
 		.is_greedy = true,
 	};
-	AUTO_FREE char *server = server_of(url);
+	AUTO_FREE char *server = copy_server_of_url(url);
 	int rc = http_do(s->http, &req, resp, err);
 
 	store_count_answer(&s->base, r->sink, r->body_len > 0, resp->took_ns,
@@ -292,7 +292,7 @@ int hdfs_try_url(struct hdfs_store *s, const char *url,
 		 const struct hdfs_request *r, struct http_response *resp,
 		 struct retry_verdict *v, struct error *err)
 {
-	AUTO_FREE char *server = server_of(url);
+	AUTO_FREE char *server = copy_server_of_url(url);
 	bool next;
 	int rc = send_to(s, url, r, true, resp, v, err);
 

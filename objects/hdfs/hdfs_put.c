@@ -73,8 +73,9 @@ static int create_params(struct hdfs_store *s, size_t block, struct buf *ret,
 }
 
 /* If the cluster refuses blocks this small, use the usual block size from now on. */
-static void note_refused(struct hdfs_store *s, size_t block,
-			 const struct error *err, struct retry_verdict *v)
+static void note_refused_block_size(struct hdfs_store *s, size_t block,
+				    const struct error *err,
+				    struct retry_verdict *v)
 {
 	if (!block || !hdfs_refuses_block(err))
 		return;
@@ -101,7 +102,7 @@ static int create_file(struct hdfs_store *s, const struct hdfs_file *f,
 	r.params = params.data;
 	rc = hdfs_try(s, &r, &resp, v, err);
 	if (rc < 0)
-		note_refused(s, f->block, err, v);
+		note_refused_block_size(s, f->block, err, v);
 	if (rc == 0 && resp.status != 201)
 		rc = error_set(err, EPROTO,
 			       "the server answered %ld to a file that was "
@@ -315,9 +316,9 @@ static int check_parts(struct hdfs_store *s, const struct hdfs_put *p,
 }
 
 /* Join parts [from, to) to the first one. */
-static int join_some(struct hdfs_store *s, const struct hdfs_put *p,
-		     const char *first, size_t from, size_t to,
-		     struct error *err)
+static int join_part_range(struct hdfs_store *s, const struct hdfs_put *p,
+			   const char *first, size_t from, size_t to,
+			   struct error *err)
 {
 	AUTO_BUF params = BUF_INIT;
 	struct http_response resp = HTTP_RESPONSE_INIT;
@@ -355,8 +356,8 @@ static int join_parts(struct hdfs_store *s, const struct hdfs_put *p,
 	for (size_t i = 1; i < p->n_sent && rc == 0; i += JOIN_MAX) {
 		size_t end = i + JOIN_MAX;
 
-		rc = join_some(s, p, first, i,
-			       end < p->n_sent ? end : p->n_sent, err);
+		rc = join_part_range(s, p, first, i,
+				     end < p->n_sent ? end : p->n_sent, err);
 	}
 	return rc;
 }

@@ -67,17 +67,17 @@ void hdfs_store_close(struct object *base)
 	free(o);
 }
 
-static size_t block_of(const struct hdfs_object *o, uint64_t off)
+static size_t block_index_at(const struct hdfs_object *o, uint64_t off)
 {
 	return (size_t)(off / o->block_size) % o->n_blocks;
 }
 
-static char *get_place(struct hdfs_object *o, uint64_t off)
+static char *copy_block_location(struct hdfs_object *o, uint64_t off)
 {
 	char *place;
 
 	(void)pthread_mutex_lock(&o->lock);
-	place = o->places[block_of(o, off)];
+	place = o->places[block_index_at(o, off)];
 	if (place)
 		place = strdup(place);
 	(void)pthread_mutex_unlock(&o->lock);
@@ -85,9 +85,9 @@ static char *get_place(struct hdfs_object *o, uint64_t off)
 }
 
 /* Set the block's data node; takes `place`; NULL: unknown. */
-static void set_place(struct hdfs_object *o, uint64_t off, char *place)
+static void set_block_location(struct hdfs_object *o, uint64_t off, char *place)
 {
-	char **at = &o->places[block_of(o, off)];
+	char **at = &o->places[block_index_at(o, off)];
 	char *old;
 
 	(void)pthread_mutex_lock(&o->lock);
@@ -131,7 +131,7 @@ static int fetch_anew(struct hdfs_object *o, struct fetch_try *t,
 	r->not_at = not_here;
 	rc = hdfs_try(hdfs_store_of(t->object->store), r, resp, v, err);
 	if (rc == 0 && moved && !t->is_hedge)
-		set_place(o, from, moved);
+		set_block_location(o, from, moved);
 	else
 		free(moved);
 	return rc;
@@ -164,14 +164,14 @@ static int fetch_range(struct fetch_try *t, struct retry_verdict *v,
 		.deadline_ns = t->until_ns,
 	};
 	uint64_t from = t->pos;
-	AUTO_FREE char *place = get_place(o, from);
+	AUTO_FREE char *place = copy_block_location(o, from);
 	int rc;
 
 	if (place && !t->is_hedge) {
 		rc = fetch_again(t, &r, place, &resp, v, err);
 		/* Its token or the node itself may be gone: ask the name node. */
 		if (rc < 0 && rc != -ECANCELED) {
-			set_place(o, from, NULL);
+			set_block_location(o, from, NULL);
 			v->can_retry = v->at_once = true;
 		}
 	} else {

@@ -78,9 +78,9 @@ static bool is_fresh(const struct hdfs_spread_node *n, int64_t now_ns)
 	return now_ns - n->named_ns < HDFS_SPREAD_FRESH_NS;
 }
 
-static unsigned int least_active(const struct hdfs_spread *s,
-				 const struct hdfs_spread_node *named,
-				 int64_t now_ns)
+static unsigned int
+find_least_active_count(const struct hdfs_spread *s,
+			const struct hdfs_spread_node *named, int64_t now_ns)
 {
 	unsigned int least = named->n_active;
 
@@ -119,7 +119,7 @@ static struct hdfs_spread_node *pick_node(struct hdfs_spread *s,
 					  struct hdfs_spread_node *named,
 					  uint64_t place, int64_t now_ns)
 {
-	unsigned int least = least_active(s, named, now_ns);
+	unsigned int least = find_least_active_count(s, named, now_ns);
 	struct hdfs_spread_node *best;
 
 	/* Use a new node at once: places are only right when all nodes are known. */
@@ -141,9 +141,9 @@ static struct hdfs_spread_node *pick_node(struct hdfs_spread *s,
 }
 
 /* Note that the name node named this data node. NULL: it cannot be remembered. */
-static struct hdfs_spread_node *note_named(struct hdfs_spread *s,
-					   const char *location, size_t len,
-					   int64_t now_ns)
+static struct hdfs_spread_node *note_named_data_node(struct hdfs_spread *s,
+						     const char *location,
+						     size_t len, int64_t now_ns)
 {
 	struct hdfs_spread_node *n = find_node(s, location, len);
 
@@ -165,10 +165,10 @@ bool hdfs_spread_wants_another(struct hdfs_spread *s, const char *location,
 	if (!len)
 		return false;
 	(void)pthread_mutex_lock(&s->lock);
-	n = note_named(s, location, len, now_ns);
+	n = note_named_data_node(s, location, len, now_ns);
 	if (n)
 		wants = s->n_repeats < HDFS_SPREAD_REPEATS &&
-			least_active(s, n, now_ns) > 0;
+			find_least_active_count(s, n, now_ns) > 0;
 	(void)pthread_mutex_unlock(&s->lock);
 	return wants;
 }
@@ -190,7 +190,7 @@ int hdfs_spread_begin(struct hdfs_spread *s, const char *location,
 
 	(void)pthread_mutex_lock(&s->lock);
 	if (len)
-		n = note_named(s, location, len, now_ns);
+		n = note_named_data_node(s, location, len, now_ns);
 	if (n) {
 		n = pick_node(s, n, place, now_ns);
 		rc = asprintf(ret, "%s%s", n->server, location + len);

@@ -48,7 +48,7 @@ static void tag_list_fini(struct tag_list *l)
 
 /* The folder in our folder that the name lies in; NULL: it lies in ours itself, or all
  * below is wanted. */
-static const char *inner_slash(const struct tag_list *l, const char *name)
+static const char *find_inner_slash(const struct tag_list *l, const char *name)
 {
 	size_t len = strlen(l->folder);
 
@@ -70,7 +70,7 @@ static int add_folder(struct tag_list *l, const char *name, size_t len)
 
 static int add_tag(struct tag_list *l, const char *tag, const char *name)
 {
-	const char *slash = name ? inner_slash(l, name) : NULL;
+	const char *slash = name ? find_inner_slash(l, name) : NULL;
 
 	if (slash)
 		return add_folder(l, name, (size_t)(slash - name));
@@ -105,8 +105,8 @@ static int choose_tags(struct tag_list *l, char *const *tags, size_t n,
 
 /* Gone meanwhile, or a copy of another's tag: it is not listed.  An object whose manifest
  * is damaged is: whoever needs all that are there must not take it for gone. */
-static int look_at_tag(struct tag_list *l, struct listed_tag *t,
-		       struct error *err)
+static int read_listed_tag(struct tag_list *l, struct listed_tag *t,
+			   struct error *err)
 {
 	struct repo_manifest m;
 	size_t len = strlen(l->folder);
@@ -134,7 +134,7 @@ static int look_at_tag(struct tag_list *l, struct listed_tag *t,
 	return t->name ? 0 : error_nomem(err);
 }
 
-static int look_at_some(void *arg, unsigned int index, struct error *err)
+static int read_next_tags(void *arg, unsigned int index, struct error *err)
 {
 	struct tag_list *l = arg;
 	int rc = 0;
@@ -145,7 +145,7 @@ static int look_at_some(void *arg, unsigned int index, struct error *err)
 
 		if (i >= l->n)
 			break;
-		rc = look_at_tag(l, &l->tags[i], err);
+		rc = read_listed_tag(l, &l->tags[i], err);
 	}
 	return rc;
 }
@@ -177,7 +177,7 @@ static int list_tags(struct tag_list *l, object_list_fn *fn, void *arg,
 	/* Long names are known only now. */
 	for (size_t i = 0; rc == 0 && i < l->n; i++) {
 		const char *name = l->tags[i].name;
-		const char *slash = name ? inner_slash(l, name) : NULL;
+		const char *slash = name ? find_inner_slash(l, name) : NULL;
 		struct object_entry e = { .name = name,
 					  .stat = l->tags[i].stat };
 
@@ -213,7 +213,7 @@ int repo_store_list(struct object_store *base, const char *folder, bool deep,
 	free(tags);
 	if (rc == 0 && l.n)
 		rc = side_by_side(l.n < LOOKERS ? (unsigned int)l.n : LOOKERS,
-				  look_at_some, &l, err);
+				  read_next_tags, &l, err);
 	if (rc == 0)
 		rc = list_tags(&l, fn, arg, err);
 	return rc;

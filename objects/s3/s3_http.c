@@ -298,32 +298,38 @@ static int sign_request(const struct s3_store *s, const struct s3_request *r,
 	return s3_sign(&g, ret) < 0 ? error_nomem(err) : 0;
 }
 
-static int add_line(struct s3_message *m, const char *name, const char *value)
+static int add_header_line(struct s3_message *m, const char *name,
+			   const char *value)
 {
 	int rc = buf_printf(&m->lines, "%s: %s", name, value);
 
 	return rc < 0 ? rc : buf_append(&m->lines, "", 1);
 }
 
-static int make_lines(const struct s3_store *s, const struct s3_request *r,
-		      struct s3_message *m, struct error *err)
+static int make_header_lines(const struct s3_store *s,
+			     const struct s3_request *r, struct s3_message *m,
+			     struct error *err)
 {
 	AUTO_BUF signature = BUF_INIT;
 	size_t n = 0;
 	int rc = 0;
 
 	for (size_t i = 0; i < r->n_headers && rc == 0; i++)
-		rc = add_line(m, r->headers[i].name, r->headers[i].value);
+		rc = add_header_line(m, r->headers[i].name,
+				     r->headers[i].value);
 	if (s->login && rc == 0) {
 		rc = sign_request(s, r, m, &signature, err);
 		if (rc == 0)
-			rc = add_line(m, "x-amz-content-sha256", m->hash);
+			rc = add_header_line(m, "x-amz-content-sha256",
+					     m->hash);
 		if (rc == 0)
-			rc = add_line(m, "x-amz-date", m->time);
+			rc = add_header_line(m, "x-amz-date", m->time);
 		if (rc == 0 && m->who.token)
-			rc = add_line(m, "x-amz-security-token", m->who.token);
+			rc = add_header_line(m, "x-amz-security-token",
+					     m->who.token);
 		if (rc == 0)
-			rc = add_line(m, "Authorization", signature.data);
+			rc = add_header_line(m, "Authorization",
+					     signature.data);
 	}
 	if (rc < 0)
 		return error_nomem(err);
@@ -352,7 +358,7 @@ static int prepare_message(struct s3_store *s, const struct s3_request *r,
 	else if (s3_hash(r->body_len ? r->body : "", r->body_len, m->hash) < 0)
 		return error_nomem(err);
 	rc = make_url(s, r, m, err);
-	return rc < 0 ? rc : make_lines(s, r, m, err);
+	return rc < 0 ? rc : make_header_lines(s, r, m, err);
 }
 
 /* Some answers are good by their status and bad by their body. */
@@ -368,8 +374,10 @@ struct s3_whole_sink {
 	size_t max;
 };
 
-static int take_whole(struct http_sink *base, const struct http_response *resp,
-		      const void *data, size_t len, struct error *err)
+static int append_body_to_buffer(struct http_sink *base,
+				 const struct http_response *resp,
+				 const void *data, size_t len,
+				 struct error *err)
 {
 	struct s3_whole_sink *s =
 		container_of(base, struct s3_whole_sink, base);
@@ -385,7 +393,7 @@ int s3_try(struct s3_store *s, struct s3_request *r, struct http_response *resp,
 	   struct retry_verdict *v, struct error *err)
 {
 	struct s3_message m = { .path = BUF_INIT };
-	struct s3_whole_sink whole = { .base.put = take_whole,
+	struct s3_whole_sink whole = { .base.put = append_body_to_buffer,
 				       .to = r->whole,
 				       .max = r->whole_max };
 	struct http_sink *sink = r->whole ? &whole.base : r->sink;

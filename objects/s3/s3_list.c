@@ -22,7 +22,7 @@ struct page {
 	bool is_truncated;
 };
 
-static int keep_text(char **to, const char *text)
+static int replace_text(char **to, const char *text)
 {
 	free(*to);
 	*to = strdup(text);
@@ -65,11 +65,11 @@ static int set_size(struct page *p, const char *text)
 static int entry_element(struct page *p, const char *leaf, const char *text)
 {
 	if (strcmp(leaf, "Key") == 0 || strcmp(leaf, "Prefix") == 0)
-		return keep_text(&p->key, text);
+		return replace_text(&p->key, text);
 	if (strcmp(leaf, "ETag") == 0)
-		return keep_text(&p->tag, text);
+		return replace_text(&p->tag, text);
 	if (strcmp(leaf, "UploadId") == 0)
-		return keep_text(&p->upload, text);
+		return replace_text(&p->upload, text);
 	if (strcmp(leaf, "Size") == 0)
 		return set_size(p, text);
 	if (strcmp(leaf, "LastModified") == 0 || strcmp(leaf, "Initiated") == 0)
@@ -93,9 +93,9 @@ static int on_element(void *arg, const char *path, const char *text)
 		p->is_truncated = strcmp(text, "true") == 0;
 	else if (strcmp(leaf, "NextContinuationToken") == 0 ||
 		 strcmp(leaf, "NextKeyMarker") == 0)
-		return keep_text(&p->next, text);
+		return replace_text(&p->next, text);
 	else if (strcmp(leaf, "NextUploadIdMarker") == 0)
-		return keep_text(&p->next_upload, text);
+		return replace_text(&p->next_upload, text);
 	else if (strcmp(leaf, "Contents") == 0 || strcmp(leaf, "Upload") == 0)
 		return end_entry(p, false);
 	else if (strcmp(leaf, "CommonPrefixes") == 0)
@@ -265,8 +265,8 @@ struct s3_sweep {
 };
 
 /* Delete what is there of this key: of an upload, its parts. */
-static int sweep_away(struct s3_store *s, const struct s3_entry *e,
-		      struct error *err)
+static int delete_listed_entry(struct s3_store *s, const struct s3_entry *e,
+			       struct error *err)
 {
 	AUTO_BUF query = BUF_INIT;
 	struct http_response resp = HTTP_RESPONSE_INIT;
@@ -307,7 +307,7 @@ static int sweep_entry_if_old(void *arg, const struct s3_entry *e)
 
 	if (!s3_is_left(w->s->prefix, w->folder, e, w->before_ms))
 		return 0;
-	rc = sweep_away(w->s, e, w->err);
+	rc = delete_listed_entry(w->s, e, w->err);
 	w->n += rc == 0;
 	return rc;
 }

@@ -122,7 +122,7 @@ static int get_credentials_from_file(const struct s3_login *l,
 }
 
 /* Cut the line end off a token file's text. */
-static void cut_line(struct buf *b)
+static void cut_line_end(struct buf *b)
 {
 	if (!b->data)
 		return;
@@ -183,7 +183,7 @@ static int get_credentials_from_identity(const struct s3_login *l,
 	if (!file || !role)
 		return -ENOENT;
 	rc = fs_read_file(file, FILE_MAX, &token, err);
-	cut_line(&token);
+	cut_line_end(&token);
 	if (rc == 0)
 		rc = identity_url(l, role, token.data ? token.data : "", &url,
 				  err);
@@ -205,9 +205,10 @@ static int get_credentials_from_identity(const struct s3_login *l,
 
 /* ----------------------------------------------------------------- metadata --- */
 
-static int get_near(const struct s3_login *l, const char *method,
-		    const char *url, const char *header, int64_t deadline_ns,
-		    struct buf *ret, struct error *err)
+static int get_from_metadata_service(const struct s3_login *l,
+				     const char *method, const char *url,
+				     const char *header, int64_t deadline_ns,
+				     struct buf *ret, struct error *err)
 {
 	const char *headers[] = { header, NULL };
 	AUTO_FINI(http_response) r = HTTP_RESPONSE_INIT;
@@ -262,10 +263,11 @@ static int get_credentials_from_container(const struct s3_login *l,
 		rc = fs_read_file(file, FILE_MAX, &header, err);
 	else if (rc == 0 && token)
 		rc = buf_puts(&header, token);
-	cut_line(&header);
+	cut_line_end(&header);
 	if (rc < 0)
 		return rc;
-	rc = get_near(l, "GET", url.data, header.data, deadline_ns, &text, err);
+	rc = get_from_metadata_service(l, "GET", url.data, header.data,
+				       deadline_ns, &text, err);
 	if (rc == 0)
 		rc = take_json(&text, ret, err);
 	return error_wrap(err, rc, "the container's agent");
@@ -291,26 +293,27 @@ static int get_credentials_from_instance(const struct s3_login *l,
 	if (rc == 0)
 		rc = buf_puts(&token, "X-aws-ec2-metadata-token: ");
 	if (rc == 0)
-		rc = get_near(l, "PUT", url.data,
-			      "X-aws-ec2-metadata-token-ttl-seconds: 300",
-			      deadline_ns, &token, err);
+		rc = get_from_metadata_service(
+			l, "PUT", url.data,
+			"X-aws-ec2-metadata-token-ttl-seconds: 300",
+			deadline_ns, &token, err);
 	if (rc < 0)
 		return rc == -ENOMEM ? rc : -ENOENT; /* there is no metadata
 		                                      * service */
-	cut_line(&token);
+	cut_line_end(&token);
 	buf_reset(&url);
 	rc = buf_printf(&url, "%s/%s", base, roles);
 	if (rc == 0)
-		rc = get_near(l, "GET", url.data, token.data, deadline_ns,
-			      &role, err);
+		rc = get_from_metadata_service(l, "GET", url.data, token.data,
+					       deadline_ns, &role, err);
 	if (rc == 0)
 		rc = buf_printf(&url, "%.*s",
 				(int)strcspn(role.data ? role.data : "",
 					     "\r\n"),
 				role.data ? role.data : "");
 	if (rc == 0)
-		rc = get_near(l, "GET", url.data, token.data, deadline_ns,
-			      &text, err);
+		rc = get_from_metadata_service(l, "GET", url.data, token.data,
+					       deadline_ns, &text, err);
 	if (rc == 0)
 		rc = take_json(&text, ret, err);
 	return error_wrap(err, rc, "the instance's metadata");

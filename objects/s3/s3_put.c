@@ -214,9 +214,9 @@ static bool object_is_from_put(struct s3_store *s, const struct s3_put *p,
 
 /* The answer to a successful attempt may have been lost; the next one, which libcurl makes by
  * itself on a reused connection, then finds its result. */
-static int commit_result(struct s3_store *s, const struct s3_put *p, int rc,
-			 long status, struct object_stat *ret,
-			 struct error *err)
+static int get_commit_result(struct s3_store *s, const struct s3_put *p, int rc,
+			     long status, struct object_stat *ret,
+			     struct error *err)
 {
 	if (rc == 0)
 		return 0;
@@ -260,7 +260,7 @@ static int object_put_single(struct s3_store *s, struct s3_put *p,
 		tag = http_header(&resp, "etag");
 		date = http_header(&resp, "date");
 	}
-	rc = commit_result(s, p, rc, resp.status, ret, err);
+	rc = get_commit_result(s, p, rc, resp.status, ret, err);
 	http_response_fini(&resp);
 	if (rc < 0 || *ret->tag)
 		return rc;
@@ -274,7 +274,8 @@ static int object_put_single(struct s3_store *s, struct s3_put *p,
 	return 0;
 }
 
-static int parts_list(const struct s3_put *p, bool has_crc, struct buf *ret)
+static int format_parts_list(const struct s3_put *p, bool has_crc,
+			     struct buf *ret)
 {
 	int rc = buf_puts(ret, "<CompleteMultipartUpload>");
 
@@ -305,7 +306,8 @@ static int complete_upload(struct s3_store *s, struct s3_put *p,
 				.is_hashed = true };
 	int rc = upload_query(p, &query, err);
 
-	if (rc == 0 && parts_list(p, s->base.caps.has_checksum, &body) < 0)
+	if (rc == 0 &&
+	    format_parts_list(p, s->base.caps.has_checksum, &body) < 0)
 		rc = error_nomem(err);
 	if (rc < 0)
 		return rc;
@@ -317,7 +319,7 @@ static int complete_upload(struct s3_store *s, struct s3_put *p,
 	rc = s3_call(s, &r, &resp, err);
 	if (rc == 0)
 		free(steal_ptr(&p->upload));
-	rc = commit_result(s, p, rc, resp.status, ret, err);
+	rc = get_commit_result(s, p, rc, resp.status, ret, err);
 	http_response_fini(&resp);
 	if (rc < 0)
 		return rc;

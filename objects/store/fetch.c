@@ -93,7 +93,7 @@ void fetch_history_free(struct fetch_history *h)
 	free(h);
 }
 
-static void history_add(struct fetch_history *h, int64_t ns)
+static void history_add_duration(struct fetch_history *h, int64_t ns)
 {
 	(void)pthread_mutex_lock(&h->lock);
 	h->ns[h->n++ % HISTORY] = ns;
@@ -101,7 +101,7 @@ static void history_add(struct fetch_history *h, int64_t ns)
 }
 
 /* Time after which a piece is late: twice what 19 of 20 took; 0: not known yet. */
-static int64_t late_ns(struct fetch_history *h)
+static int64_t get_late_time_ns(struct fetch_history *h)
 {
 	int64_t ns[HISTORY];
 	size_t n;
@@ -271,7 +271,7 @@ static void try_run(struct work *w)
 	if (won && own->try.is_hedge)
 		atomic_fetch_add(&r->object->store->count.n_hedges_won, 1);
 	if (won && r->history)
-		history_add(r->history, clock_now_ns() - begun);
+		history_add_duration(r->history, clock_now_ns() - begun);
 	free(own);
 	o = r->object;
 	read_unref(r);
@@ -345,7 +345,7 @@ static int64_t piece_late_at(const struct range_piece *p, int64_t late,
 /* Start a hedge for each late piece; returns when to check again. */
 static int64_t hedge_late_pieces(struct range_read *r)
 {
-	const int64_t late = late_ns(r->history), now = clock_now_ns();
+	const int64_t late = get_late_time_ns(r->history), now = clock_now_ns();
 	int64_t next = now + (late ? late : HEDGE_BLIND_NS);
 
 	for (size_t i = 0; i < r->n_pieces; i++) {

@@ -123,15 +123,15 @@ void store_count_queue(struct object_store *s, struct store_waits *w,
 }
 
 /* End a call that is about names: count and time it. */
-static void end_name(struct object_store *s, int64_t begun_ns, int rc)
+static void end_name_call(struct object_store *s, int64_t begun_ns, int rc)
 {
 	store_call_end(s, rc);
 	counter_add_latency(&s->count.name, clock_now_ns() - begun_ns);
 }
 
 /* End a call that transfers bytes: count and time it. */
-static void end_call(struct object_store *s, struct counter_latency *l,
-		     struct store_waits *w, int64_t begun_ns, int rc)
+static void end_transfer_call(struct object_store *s, struct counter_latency *l,
+			      struct store_waits *w, int64_t begun_ns, int rc)
 {
 	int64_t ns = clock_now_ns() - begun_ns;
 
@@ -224,7 +224,7 @@ int object_stat(struct object_store *s, const char *name,
 	if (rc == 0) {
 		begun_ns = store_call_begin(s);
 		rc = s->ops->stat(s, name, ret, err);
-		end_name(s, begun_ns, rc);
+		end_name_call(s, begun_ns, rc);
 	}
 	return wrap_error(s, "look up", name, rc, err);
 }
@@ -284,7 +284,7 @@ static int list_with_filter(struct list_filter *f, bool deep, struct error *err)
 	if (rc == 0) {
 		f->begun_ns = store_call_begin(s);
 		rc = s->ops->list(s, f->folder, deep, list_filtered, f, err);
-		end_name(s, f->begun_ns, rc);
+		end_name_call(s, f->begun_ns, rc);
 	}
 	return wrap_error(s, "list", f->folder, rc, err);
 }
@@ -342,7 +342,7 @@ int store_open_head(struct object_store *s, const char *name, size_t most,
 		rc = most && s->ops->open_head
 			     ? s->ops->open_head(s, name, most, ret, err)
 			     : s->ops->open(s, name, ret, err);
-		end_name(s, begun_ns, rc);
+		end_name_call(s, begun_ns, rc);
 	}
 	return wrap_error(s, "open", name, rc, err);
 }
@@ -424,8 +424,8 @@ int object_read(struct object *o, const struct object_range *ranges, size_t n,
 	}
 	begun_ns = store_call_begin(o->store);
 	rc = n ? o->store->ops->read(o, ranges, n, deadline_ns, err) : 0;
-	end_call(o->store, &o->store->count.read, &o->store->count.read_waits,
-		 begun_ns, rc);
+	end_transfer_call(o->store, &o->store->count.read,
+			  &o->store->count.read_waits, begun_ns, rc);
 	if (rc == 0)
 		atomic_fetch_add(&o->store->count.bytes_read, sum);
 	return wrap_error(o->store, "read", o->name, rc, err);
@@ -443,7 +443,8 @@ static int get_at_once(struct object_store *s, const char *name, size_t max,
 		store_call_end(s, rc);
 		return rc;
 	}
-	end_call(s, &s->count.read, &s->count.read_waits, begun_ns, rc);
+	end_transfer_call(s, &s->count.read, &s->count.read_waits, begun_ns,
+			  rc);
 	if (rc == 0)
 		atomic_fetch_add(&s->count.bytes_read, ret->len);
 	return wrap_error(s, "read", name, rc, err);
@@ -554,8 +555,8 @@ int object_put_write(struct object_put *p, const void *data, size_t len,
 		return error_set(err, -p->rc, "the put has failed before");
 	begun_ns = store_call_begin(p->store);
 	rc = p->store->ops->put_write(p, data, len, err);
-	end_call(p->store, &p->store->count.write, &p->store->count.write_waits,
-		 begun_ns, rc);
+	end_transfer_call(p->store, &p->store->count.write,
+			  &p->store->count.write_waits, begun_ns, rc);
 	if (rc < 0) {
 		p->rc = rc;
 		return wrap_error(p->store, "put", p->name, rc, err);
@@ -600,8 +601,8 @@ int object_put_commit(struct object_put *p, struct object_stat *ret,
 		return error_set(err, -p->rc, "the put has failed before");
 	begun_ns = store_call_begin(p->store);
 	rc = p->store->ops->put_commit(p, ret ? ret : &own, err);
-	end_call(p->store, &p->store->count.write, &p->store->count.write_waits,
-		 begun_ns, rc);
+	end_transfer_call(p->store, &p->store->count.write,
+			  &p->store->count.write_waits, begun_ns, rc);
 	/* Allow no second commit, whatever the result. */
 	p->rc = rc < 0 ? rc : -EALREADY;
 	if (rc == 0)
@@ -652,7 +653,7 @@ int object_delete(struct object_store *s, const char *name, const char *tag,
 	if (rc == 0) {
 		begun_ns = store_call_begin(s);
 		rc = s->ops->remove(s, name, tag, err);
-		end_name(s, begun_ns, rc);
+		end_name_call(s, begun_ns, rc);
 	}
 	return wrap_error(s, "delete", name, rc, err);
 }
@@ -683,7 +684,7 @@ int object_rename(struct object_store *s, const char *from, const char *to,
 	if (rc == 0) {
 		begun_ns = store_call_begin(s);
 		rc = s->ops->rename(s, from, to, condition, err);
-		end_name(s, begun_ns, rc);
+		end_name_call(s, begun_ns, rc);
 	}
 	return wrap_error(s, "rename", from, rc, err);
 }

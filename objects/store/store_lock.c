@@ -37,7 +37,8 @@ static int folder_of(const char *name, char *ret, size_t size,
 	return 0;
 }
 
-static int put_own(struct object_store *s, const char *name, struct error *err)
+static int put_own_lock(struct object_store *s, const char *name,
+			struct error *err)
 {
 	static const struct object_put_options opts = { .size = 1 };
 	struct object_stat st;
@@ -47,8 +48,8 @@ static int put_own(struct object_store *s, const char *name, struct error *err)
 	return rc < 0 ? rc : s->ops->put_commit(p, &st, err);
 }
 
-static int look_entry(void *arg, const struct object_entry *e,
-		      struct error *err)
+static int note_other_lock(void *arg, const struct object_entry *e,
+			   struct error *err)
 {
 	struct watch *w = arg;
 
@@ -66,11 +67,11 @@ static int other_locks_list(struct object_store *s, const char *folder,
 {
 	w->own = own;
 	w->n_others = 0;
-	return s->ops->list(s, folder, false, look_entry, w, err);
+	return s->ops->list(s, folder, false, note_other_lock, w, err);
 }
 
 /* Remove a lock whose holder is gone; its name is never used again. */
-static void break_stale(struct object_store *s, struct watch *w)
+static void remove_stale_lock(struct object_store *s, struct watch *w)
 {
 	int64_t now = clock_now_ns();
 
@@ -82,7 +83,7 @@ static void break_stale(struct object_store *s, struct watch *w)
 	}
 }
 
-static void wait_a_bit(unsigned int n)
+static void wait_before_next_try(unsigned int n)
 {
 	uint32_t ms = WAIT_MS << (n < 5 ? n : 5), chance = 0;
 	struct timespec t;
@@ -108,7 +109,7 @@ static int try_lock(struct object_store *s, const char *folder, struct watch *w,
 		return error_nomem(err);
 	}
 	l->taken_ns = clock_now_ns();
-	rc = put_own(s, l->name, err);
+	rc = put_own_lock(s, l->name, err);
 	if (rc == 0)
 		rc = other_locks_list(s, folder, l->name, w, err);
 	/* The server may just have removed this folder. */
@@ -139,7 +140,7 @@ int store_lock(struct object_store *s, const char *name, struct store_lock *ret,
 		if (alone)
 			return 0;
 		if (rc == 0 && w.n_others)
-			break_stale(s, &w);
+			remove_stale_lock(s, &w);
 		if (rc == 0 && clock_now_ns() >= give_up)
 			rc = error_set(err, EBUSY,
 				       "others have it locked by '%.200s': try "
@@ -147,7 +148,7 @@ int store_lock(struct object_store *s, const char *name, struct store_lock *ret,
 				       "writes",
 				       w.other);
 		if (rc == 0)
-			wait_a_bit(n);
+			wait_before_next_try(n);
 	}
 	return rc;
 }
