@@ -185,7 +185,8 @@ static bool is_header(const char *s)
 	return true;
 }
 
-static int wish_read(struct call *c, struct wish *w, struct error *err)
+static int read_capability_wish(struct call *c, struct wish *w,
+				struct error *err)
 {
 	json_error_t why;
 	int rc;
@@ -313,7 +314,7 @@ static int ask_registry(struct call *c, const struct issuer_pull *p,
 	return rc;
 }
 
-static int refuse_unasked(struct call *c, struct error *err)
+static int refuse_unlisted_registry(struct call *c, struct error *err)
 {
 	return deny_call(c, err,
 			 "this service does not ask that registry: its "
@@ -325,7 +326,7 @@ int issuer_check_pull(struct call *c, const struct issuer_pull *p,
 {
 	if (!strchr(p->repo, '/') ||
 	    !patience_with(c->service->issuer, p->repo))
-		return refuse_unasked(c, err);
+		return refuse_unlisted_registry(c, err);
 	return ask_registry(c, p, "manifests", err);
 }
 
@@ -364,7 +365,7 @@ static int judge_wish(struct call *c, const struct wish *w, struct error *err)
 		return check_store_right(c, w, err);
 	return patience_with(c->service->issuer, w->pulled)
 		       ? 0
-		       : refuse_unasked(c, err);
+		       : refuse_unlisted_registry(c, err);
 }
 
 /* ------------------------------------------------------------------ revocations --- */
@@ -375,7 +376,7 @@ struct revocation {
 	bool is_full; /* the list of revocations is full */
 };
 
-static int note_row(void *arg, const struct db_value *row)
+static int ignore_revoked_row(void *arg, const struct db_value *row)
 {
 	(void)arg;
 	(void)row;
@@ -388,8 +389,8 @@ static int find_revoked(struct db_conn *c, void *arg, struct error *err)
 	const struct db_value params[] = { db_text(r->image),
 					   db_text(r->node) };
 
-	return db_query(c, SQL_REVOKED, params, ARRAY_SIZE(params), note_row,
-			NULL, err);
+	return db_query(c, SQL_REVOKED, params, ARRAY_SIZE(params),
+			ignore_revoked_row, NULL, err);
 }
 
 static int put_revoked(struct db_conn *c, void *arg, struct error *err)
@@ -494,7 +495,7 @@ int capabilities_post(struct call *c, struct error *err)
 
 	if (!i->cfg->capability_key)
 		return refuse_without_key(c, err);
-	rc = wish_read(c, &w, err);
+	rc = read_capability_wish(c, &w, err);
 	if (rc == 0)
 		rc = judge_wish(c, &w, err);
 	if (rc == 0) {

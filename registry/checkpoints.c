@@ -14,7 +14,7 @@
 #define DAYS_DEFAULT 30
 #define DAY_S INT64_C(86400)
 
-static double ms_s(uint64_t ms)
+static double convert_ms_to_s(uint64_t ms)
 {
 	return (double)ms / 1e3;
 }
@@ -36,17 +36,17 @@ static int add_row(void *arg, const struct ckpt_row *r)
 		"stage", r->stage, "last", (json_int_t)r->last, "rounds",
 		(json_int_t)r->rounds, "nodes", (json_int_t)r->nodes, "runs",
 		(json_int_t)r->runs, "open", (json_int_t)r->open, "bytes",
-		(json_int_t)r->bytes, "job_s", ms_s((uint64_t)r->job_ms),
-		"rate",
+		(json_int_t)r->bytes, "job_s",
+		convert_ms_to_s((uint64_t)r->job_ms), "rate",
 		(json_int_t)start_ckpt_rate((uint64_t)r->bytes,
 					    r->job_ms * NS_PER_MS),
-		"run_s", ms_s((uint64_t)r->run_ms), "wait_s",
-		ms_s((uint64_t)r->wait_ms), "queue_s",
-		ms_s((uint64_t)r->queue_ms), "storage_s",
-		ms_s((uint64_t)r->storage_ms), "network_s",
-		ms_s((uint64_t)r->network_ms), "median_s",
-		ms_s((uint64_t)r->median_ms), "max_s",
-		ms_s((uint64_t)r->max_ms), "max_median",
+		"run_s", convert_ms_to_s((uint64_t)r->run_ms), "wait_s",
+		convert_ms_to_s((uint64_t)r->wait_ms), "queue_s",
+		convert_ms_to_s((uint64_t)r->queue_ms), "storage_s",
+		convert_ms_to_s((uint64_t)r->storage_ms), "network_s",
+		convert_ms_to_s((uint64_t)r->network_ms), "median_s",
+		convert_ms_to_s((uint64_t)r->median_ms), "max_s",
+		convert_ms_to_s((uint64_t)r->max_ms), "max_median",
 		max_median(r->max_ms, r->median_ms), "stragglers",
 		(json_int_t)r->slow, "slowest", r->slowest);
 
@@ -86,10 +86,11 @@ static json_t *add_sum_members(json_t *o, const struct start_ckpt_sum *s,
 			  (json_int_t)s->runs, "open", (json_int_t)s->open,
 			  "bytes", (json_int_t)s->bytes, "rate",
 			  (json_int_t)start_ckpt_rate(s->bytes, duration_ns),
-			  "run_s", ms_s(s->run_ms), "wait_s", ms_s(s->wait_ms),
-			  "queue_s", ms_s(s->queue_ms), "storage_s",
-			  ms_s(s->storage_ms), "network_s",
-			  ms_s(s->network_ms));
+			  "run_s", convert_ms_to_s(s->run_ms), "wait_s",
+			  convert_ms_to_s(s->wait_ms), "queue_s",
+			  convert_ms_to_s(s->queue_ms), "storage_s",
+			  convert_ms_to_s(s->storage_ms), "network_s",
+			  convert_ms_to_s(s->network_ms));
 
 	if (json_object_update_new(o, more) == 0)
 		return o;

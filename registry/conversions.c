@@ -132,7 +132,7 @@ static struct conversion_worker worker_of(const struct call *c,
 
 /* Keep the row; replace an earlier one, since a transaction that is repeated reads its row
  * again. */
-static void keep_taken(void *arg, const struct conversion *c)
+static void store_taken_conversion_json(void *arg, const struct conversion *c)
 {
 	json_t **ret = arg;
 
@@ -149,7 +149,8 @@ int conversions_take(struct call *c, struct error *err)
 	w.prefix = call_param(c, "repo");
 	rc = call_check_repo(c, w.prefix, err);
 	if (rc == 0)
-		rc = conversion_db_take(c->service->db, &w, keep_taken, &taken,
+		rc = conversion_db_take(c->service->db, &w,
+					store_taken_conversion_json, &taken,
 					err);
 	if (rc < 0)
 		return rc;
@@ -161,8 +162,8 @@ int conversions_take(struct call *c, struct error *err)
 			      err);
 }
 
-static int said_parse(const char *text, enum conversion_said *ret,
-		      struct error *err)
+static int parse_reported_state(const char *text, enum conversion_said *ret,
+				struct error *err)
 {
 	static const char *const words[] = {
 		[CONVERSION_SAID_RUNNING] = "running",
@@ -181,8 +182,8 @@ static int said_parse(const char *text, enum conversion_said *ret,
 			 "state must be running, done, retry or failed");
 }
 
-static void count_said(struct service_counts *counts, enum conversion_said said,
-		       int state)
+static void count_reported_state(struct service_counts *counts,
+				 enum conversion_said said, int state)
 {
 	if (state == CONVERSION_DONE)
 		atomic_fetch_add(&counts->conversions_done, 1);
@@ -211,7 +212,7 @@ int conversions_say(struct call *c, struct error *err)
 				 "worker must be %s; error: %d bytes at most",
 				 param_node.name, CONVERSION_ERROR_MAX);
 	w = worker_of(c, name);
-	rc = said_parse(state ? state : "", &said, err);
+	rc = parse_reported_state(state ? state : "", &said, err);
 	if (rc == 0)
 		rc = conversion_db_say(c->service->db, &w,
 				       atoll(call_param(c, "id")),
@@ -219,7 +220,7 @@ int conversions_say(struct call *c, struct error *err)
 				       error ? error : "", err);
 	if (rc < 0)
 		return rc;
-	count_said(&c->service->counts, said, rc - 1);
+	count_reported_state(&c->service->counts, said, rc - 1);
 	return call_send_json(c, json_pack("{s:i}", "noted", rc > 0), err);
 }
 

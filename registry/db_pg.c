@@ -24,7 +24,7 @@ struct pg_conn {
 	int64_t timeout_ns;
 };
 
-static struct pg_conn *pg_of(struct db_conn *c)
+static struct pg_conn *get_pg_conn(struct db_conn *c)
 {
 	return container_of(c, struct pg_conn, base);
 }
@@ -38,7 +38,7 @@ static int set_message(struct error *err, int code, const char *text)
 			 (int)strcspn(text, "\n"), text);
 }
 
-static int fail_conn(struct pg_conn *p, struct error *err)
+static int set_conn_broken(struct pg_conn *p, struct error *err)
 {
 	p->base.broken = true;
 	return set_message(err, ECONNREFUSED, PQerrorMessage(p->pg));
@@ -74,7 +74,7 @@ static int fail_result(struct pg_conn *p, const PGresult *r, struct error *err)
 	int code = EIO;
 
 	if (PQstatus(p->pg) != CONNECTION_OK)
-		return fail_conn(p, err);
+		return set_conn_broken(p, err);
 	for (size_t i = 0; state && i < ARRAY_SIZE(states); i++) {
 		if (strncmp(state, states[i].state, strlen(states[i].state)) !=
 		    0)
@@ -102,7 +102,7 @@ static int wait_socket(struct pg_conn *p, short events, int64_t deadline,
 			return fail_deadline(p, err);
 		rc = poll(&fd, 1, (int)left + 1);
 	} while (rc == 0 || (rc < 0 && errno == EINTR));
-	return rc < 0 ? fail_conn(p, err) : 0;
+	return rc < 0 ? set_conn_broken(p, err) : 0;
 }
 
 static int flush_query(struct pg_conn *p, int64_t deadline, struct error *err)
@@ -114,9 +114,9 @@ static int flush_query(struct pg_conn *p, int64_t deadline, struct error *err)
 		if (rc < 0)
 			return rc;
 		if (!PQconsumeInput(p->pg))
-			return fail_conn(p, err);
+			return set_conn_broken(p, err);
 	}
-	return more < 0 ? fail_conn(p, err) : 0;
+	return more < 0 ? set_conn_broken(p, err) : 0;
 }
 
 /* Read all results of a query, and keep the last: it holds the outcome of the whole. */
@@ -126,13 +126,13 @@ static int collect_result(struct pg_conn *p, int sent, PGresult **ret,
 	/* Wait longer than the server's own time limits, which leave a usable connection. */
 	int64_t deadline = clock_now_ns() + p->timeout_ns * 3 / 2;
 	PGresult *r, *last = NULL;
-	int rc = sent ? flush_query(p, deadline, err) : fail_conn(p, err);
+	int rc = sent ? flush_query(p, deadline, err) : set_conn_broken(p, err);
 
 	while (rc == 0) {
 		while (rc == 0 && PQisBusy(p->pg)) {
 			rc = wait_socket(p, POLLIN, deadline, err);
 			if (rc == 0 && !PQconsumeInput(p->pg))
-				rc = fail_conn(p, err);
+				rc = set_conn_broken(p, err);
 		}
 		if (rc < 0)
 			break;
@@ -148,7 +148,7 @@ static int collect_result(struct pg_conn *p, int sent, PGresult **ret,
 		last = r;
 	}
 	if (rc == 0 && !last)
-		rc = fail_conn(p, err);
+		rc = set_conn_broken(p, err);
 	if (rc == 0 && PQresultStatus(last) != PGRES_COMMAND_OK &&
 	    PQresultStatus(last) != PGRES_TUPLES_OK)
 		rc = fail_result(p, last, err);
@@ -162,7 +162,7 @@ static int collect_result(struct pg_conn *p, int sent, PGresult **ret,
 
 static int run_script(struct db_conn *c, const char *sql, struct error *err)
 {
-	struct pg_conn *p = pg_of(c);
+	struct pg_conn *p = get_pg_conn(c);
 	PGresult *r = NULL;
 	int rc = collect_result(p, PQsendQuery(p->pg, sql), &r, err);
 
@@ -174,7 +174,7 @@ static int run_script(struct db_conn *c, const char *sql, struct error *err)
 
 static void close_conn(struct db_conn *c)
 {
-	struct pg_conn *p = pg_of(c);
+	struct pg_conn *p = get_pg_conn(c);
 
 	PQfinish(p->pg);
 	free(p);
@@ -187,7 +187,7 @@ static int connect_wait(struct pg_conn *p, struct error *err)
 	int rc;
 
 	if (PQstatus(p->pg) == CONNECTION_BAD)
-		return fail_conn(p, err);
+		return set_conn_broken(p, err);
 	while (what != PGRES_POLLING_OK) {
 		rc = wait_socket(p,
 				 what == PGRES_POLLING_READING ? POLLIN
@@ -197,9 +197,9 @@ static int connect_wait(struct pg_conn *p, struct error *err)
 			return rc;
 		what = PQconnectPoll(p->pg);
 		if (what == PGRES_POLLING_FAILED)
-			return fail_conn(p, err);
+			return set_conn_broken(p, err);
 	}
-	return PQsetnonblocking(p->pg, 1) == 0 ? 0 : fail_conn(p, err);
+	return PQsetnonblocking(p->pg, 1) == 0 ? 0 : set_conn_broken(p, err);
 }
 
 /* Set the server's time limits, for when this client is gone or waits. */
@@ -222,7 +222,7 @@ static int set_session(struct pg_conn *p, struct error *err)
  * statement may take long: a client that is gone or blocks others must not do so for longer. */
 static int set_timeout(struct db_conn *c, int64_t ns, struct error *err)
 {
-	struct pg_conn *p = pg_of(c);
+	struct pg_conn *p = get_pg_conn(c);
 	char sql[64];
 
 	p->timeout_ns = ns;
@@ -269,7 +269,7 @@ static void statement_name(size_t i, char out[NAME_MAX_])
 
 static int prepare_statements(struct db_conn *c, size_t n, struct error *err)
 {
-	struct pg_conn *p = pg_of(c);
+	struct pg_conn *p = get_pg_conn(c);
 
 	for (; p->n_prepared < n; p->n_prepared++) {
 		const struct db_statement *st =
@@ -397,7 +397,7 @@ static int run_query(struct db_conn *c, const struct db_statement *what,
 		     int (*each)(void *arg, const struct db_value *row),
 		     void *arg, struct error *err)
 {
-	struct pg_conn *p = pg_of(c);
+	struct pg_conn *p = get_pg_conn(c);
 	struct pg_params b;
 	char name[NAME_MAX_];
 	PGresult *r = NULL;

@@ -101,7 +101,7 @@ static uint32_t *worst_blames(const struct start_found *f)
 }
 
 /* Bound a time to a year, so that no wrong clock makes a sum overflow the database's integer. */
-static int64_t bound_ms(int64_t ns)
+static int64_t convert_to_bounded_ms(int64_t ns)
 {
 	int64_t v = ns / NS_PER_MS;
 
@@ -133,7 +133,8 @@ static int put_node_day(struct db_conn *c, const struct start_found *f,
 
 	return DB_QUERY(c, SQL_NODE_DAY_PUT, NULL, NULL, err,
 			db_text(r->nodes[node].name), DB_INT(at / DAY_S),
-			DB_INT(slow), DB_INT(slow ? bound_ms(excess_ns) : 0),
+			DB_INT(slow),
+			DB_INT(slow ? convert_to_bounded_ms(excess_ns) : 0),
 			DB_INT(slow ? at : 0));
 }
 
@@ -154,8 +155,8 @@ static int put_nodes(struct db_conn *c, const struct start_found *f,
 		n = DB_QUERY(c, SQL_NODE_PUT, NULL, NULL, err,
 			     db_text(r->nodes[i].name), DB_INT(f->head.id),
 			     db_text(f->head.job), DB_INT(begin_of_start_s(f)),
-			     DB_INT(bound_ms(r->nodes[i].busy_ns)),
-			     DB_INT(bound_ms(r->spread.median_ns)),
+			     DB_INT(convert_to_bounded_ms(r->nodes[i].busy_ns)),
+			     DB_INT(convert_to_bounded_ms(r->spread.median_ns)),
 			     DB_INT(slow),
 			     db_text(b ? r->stages[b->within].name : ""),
 			     db_text(b ? start_cause_name(b->cause) : ""));
@@ -185,9 +186,9 @@ static int put_day(struct db_conn *c, const struct start_found *f,
 			DB_INT(begin_of_start_s(f) / DAY_S),
 			db_text(f->head.image), db_text(f->head.label),
 			db_text(stage), DB_INT(nodes),
-			DB_INT(bound_ms(s->median_ns)),
-			DB_INT(bound_ms(job_ns)), DB_INT(bound_ms(s->max_ns)),
-			DB_INT(slow),
+			DB_INT(convert_to_bounded_ms(s->median_ns)),
+			DB_INT(convert_to_bounded_ms(job_ns)),
+			DB_INT(convert_to_bounded_ms(s->max_ns)), DB_INT(slow),
 			DB_INT(whole ? bound_sum_ms(lost->node_s, r->n_nodes)
 				     : 0),
 			DB_INT(whole ? bound_sum_ms(lost->wait_s, r->n_nodes)
@@ -262,9 +263,11 @@ static int format_stages(const struct start_report *r, struct buf *ret)
 			&(struct scale_row){
 				.stage = v[i]->name,
 				.nodes = (int64_t)v[i]->spread.n,
-				.job_ms = bound_ms(v[i]->job_ns),
-				.median_ms = bound_ms(v[i]->spread.median_ns),
-				.max_ms = bound_ms(v[i]->spread.max_ns) },
+				.job_ms = convert_to_bounded_ms(v[i]->job_ns),
+				.median_ms = convert_to_bounded_ms(
+					v[i]->spread.median_ns),
+				.max_ms = convert_to_bounded_ms(
+					v[i]->spread.max_ns) },
 			ret);
 	return rc;
 }
@@ -281,9 +284,9 @@ static int put_scales(struct db_conn *c, const struct start_found *f,
 			DB_INT(begin_of_start_s(f)), db_text(f->head.job),
 			db_text(f->head.image), db_text(f->head.label),
 			DB_INT(r->spread.n), DB_INT(gpus_of(r)),
-			DB_INT(bound_ms(r->end_ns - r->begin_ns)),
-			DB_INT(bound_ms(r->spread.median_ns)),
-			DB_INT(bound_ms(r->spread.max_ns)),
+			DB_INT(convert_to_bounded_ms(r->end_ns - r->begin_ns)),
+			DB_INT(convert_to_bounded_ms(r->spread.median_ns)),
+			DB_INT(convert_to_bounded_ms(r->spread.max_ns)),
 			db_text(stages.data ? stages.data : ""),
 			DB_INT(job_start_class(&f->head)));
 }
@@ -299,7 +302,7 @@ static int put_summary(struct db_conn *c, const struct start_found *f,
 }
 
 /* Bound the rows of a day, so that invented images, labels and stages cannot fill the disk. */
-static int trim_day(struct db_conn *c, int64_t day, struct error *err)
+static int trim_rows_of_day(struct db_conn *c, int64_t day, struct error *err)
 {
 	int64_t rows = 0;
 	int n = DB_QUERY(c, SQL_DAY_ROWS, db_take_number, &rows, err,
@@ -338,7 +341,7 @@ static int add_start(struct db_conn *c, void *arg, struct error *err)
 	if (n >= 0)
 		n = put_summary(c, f, err);
 	if (n >= 0)
-		n = trim_day(c, begin_of_start_s(f) / DAY_S, err);
+		n = trim_rows_of_day(c, begin_of_start_s(f) / DAY_S, err);
 	return n < 0 ? n : 1;
 }
 
@@ -406,7 +409,7 @@ struct history_query {
 	void *arg;
 };
 
-static int see_node_start(void *arg, const struct db_value *row)
+static int show_node_start_row(void *arg, const struct db_value *row)
 {
 	const struct history_query *q = arg;
 	const struct history_start s = {
@@ -427,7 +430,7 @@ static int ask_node(struct db_conn *c, void *arg, struct error *err)
 {
 	struct history_query *q = arg;
 
-	return DB_QUERY(c, SQL_NODE_STARTS, see_node_start, q, err,
+	return DB_QUERY(c, SQL_NODE_STARTS, show_node_start_row, q, err,
 			db_text(q->node), DB_INT(q->limit));
 }
 
@@ -443,7 +446,7 @@ int history_db_node(struct db *db, const char *node, int64_t limit,
 	return n < 0 ? n : 0;
 }
 
-static int see_slow_node(void *arg, const struct db_value *row)
+static int show_slow_node_row(void *arg, const struct db_value *row)
 {
 	const struct history_query *q = arg;
 	const struct slow_node s = {
@@ -461,7 +464,7 @@ static int ask_nodes(struct db_conn *c, void *arg, struct error *err)
 {
 	struct history_query *q = arg;
 
-	return DB_QUERY(c, SQL_NODE_LIST, see_slow_node, q, err,
+	return DB_QUERY(c, SQL_NODE_LIST, show_slow_node_row, q, err,
 			DB_INT(q->since / DAY_S), DB_INT(q->limit));
 }
 
@@ -477,7 +480,7 @@ int history_db_nodes(struct db *db, int64_t since, int64_t limit,
 	return n < 0 ? n : 0;
 }
 
-static int see_trend(void *arg, const struct db_value *row)
+static int show_trend_row(void *arg, const struct db_value *row)
 {
 	const struct history_query *q = arg;
 	const struct trend_row t = {
@@ -508,7 +511,7 @@ static int ask_trend(struct db_conn *c, void *arg, struct error *err)
 	struct history_query *q = arg;
 	const struct trend_query *t = q->trend;
 
-	return DB_QUERY(c, statements[t->by], see_trend, q, err,
+	return DB_QUERY(c, statements[t->by], show_trend_row, q, err,
 			DB_INT(t->since_day), db_text(t->image),
 			db_text(t->label), DB_INT(t->class), DB_INT(t->limit));
 }

@@ -50,8 +50,8 @@ static void mark_blocks(const struct trace *t, uint32_t *order, bool *is_first)
 					 sizeof(struct digest)) != 0;
 }
 
-static void add_to_file(struct hot_file *f, const struct trace_entry *e,
-			bool is_first)
+static void add_entry_to_file(struct hot_file *f, const struct trace_entry *e,
+			      bool is_first)
 {
 	f->bytes += e->len;
 	if (e->confidence > f->confidence)
@@ -79,7 +79,8 @@ static void add_files(const struct trace *t, uint32_t *order,
 			s->files[s->n_files++] =
 				(struct hot_file){ .path = e->path,
 						   .first_ms = e->at_ms };
-		add_to_file(&s->files[s->n_files - 1], e, is_first[order[i]]);
+		add_entry_to_file(&s->files[s->n_files - 1], e,
+				  is_first[order[i]]);
 	}
 	if (s->n_files)
 		qsort(s->files, s->n_files, sizeof(*s->files),

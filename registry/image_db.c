@@ -70,7 +70,7 @@ struct image_listing {
 	void *arg;
 };
 
-static int see_image(void *arg, const struct db_value *v)
+static int show_image_row(void *arg, const struct db_value *v)
 {
 	const struct image_listing *q = arg;
 	const struct image_line l = {
@@ -92,7 +92,7 @@ static int list_images(struct db_conn *c, void *arg, struct error *err)
 {
 	struct image_listing *q = arg;
 
-	return DB_QUERY(c, SQL_IMAGE_LIST, see_image, q, err,
+	return DB_QUERY(c, SQL_IMAGE_LIST, show_image_row, q, err,
 			db_text(q->prefix), db_text(q->repo), DB_INT(q->limit));
 }
 
@@ -111,7 +111,7 @@ int image_db_list(struct db *db, const char *prefix, const char *repo,
 	return n < 0 ? n : 0;
 }
 
-static int see_start(void *arg, const struct db_value *v)
+static int show_image_start_row(void *arg, const struct db_value *v)
 {
 	const struct image_listing *q = arg;
 	const struct image_start_row r = {
@@ -132,7 +132,7 @@ static int list_starts(struct db_conn *c, void *arg, struct error *err)
 {
 	struct image_listing *q = arg;
 
-	return DB_QUERY(c, SQL_IMAGE_STARTS, see_start, q, err,
+	return DB_QUERY(c, SQL_IMAGE_STARTS, show_image_start_row, q, err,
 			db_text(q->of->image), db_text(q->of->repo),
 			db_text(q->of->workload), DB_INT(q->limit));
 }
@@ -150,7 +150,7 @@ int image_db_starts(struct db *db, const struct image_start_name *of,
 	return n < 0 ? n : 0;
 }
 
-static int see_peers(void *arg, const struct db_value *v)
+static int show_image_peers_row(void *arg, const struct db_value *v)
 {
 	const struct image_listing *q = arg;
 	const struct image_peers_row r = {
@@ -172,11 +172,12 @@ static int list_peers(struct db_conn *c, void *arg, struct error *err)
 	const struct image_peers_query *p = q->peers;
 
 	if (p->job)
-		return DB_QUERY(c, SQL_IMAGE_JOB_PEERS, see_peers, q, err,
-				db_text(p->job), DB_INT(p->attempt),
+		return DB_QUERY(c, SQL_IMAGE_JOB_PEERS, show_image_peers_row, q,
+				err, db_text(p->job), DB_INT(p->attempt),
 				DB_INT(IMAGE_ROWS_MAX));
-	return DB_QUERY(c, SQL_IMAGE_PEERS, see_peers, q, err, DB_INT(p->since),
-			db_text(p->image), DB_INT(IMAGE_ROWS_MAX));
+	return DB_QUERY(c, SQL_IMAGE_PEERS, show_image_peers_row, q, err,
+			DB_INT(p->since), db_text(p->image),
+			DB_INT(IMAGE_ROWS_MAX));
 }
 
 int image_db_peers(struct db *db, const struct image_peers_query *p,

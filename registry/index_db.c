@@ -31,7 +31,7 @@ struct index_call {
 	void *arg;
 };
 
-static int note_row(void *arg, const struct db_value *row)
+static int read_index_row(void *arg, const struct db_value *row)
 {
 	struct index_row *r = arg;
 
@@ -44,9 +44,10 @@ static int note_row(void *arg, const struct db_value *row)
 }
 
 /* Read the row. Returns 1, or 0: there is none. */
-static int find_row(struct db_conn *c, struct index_call *k, struct error *err)
+static int find_index_row(struct db_conn *c, struct index_call *k,
+			  struct error *err)
 {
-	return DB_QUERY(c, SQL_INDEX_OF, note_row, &k->row, err,
+	return DB_QUERY(c, SQL_INDEX_OF, read_index_row, &k->row, err,
 			db_text(k->n->node), db_text(k->n->image),
 			db_text(k->n->repo), db_text(k->n->owner));
 }
@@ -79,7 +80,7 @@ static int claim_index(struct db_conn *c, void *arg, struct error *err)
 		return rows < 0 ? rows : 1;
 	}
 	if (rows == 0)
-		rows = find_row(c, k, err);
+		rows = find_index_row(c, k, err);
 	if (rows < 0)
 		return rows;
 	if (rows == 0)
@@ -104,7 +105,7 @@ int index_db_claim(struct db *db, const struct index_name *n,
 static int check_claim(struct db_conn *c, struct index_call *k,
 		       struct error *err)
 {
-	int n = find_row(c, k, err);
+	int n = find_index_row(c, k, err);
 
 	if (n < 0)
 		return n;

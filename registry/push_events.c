@@ -59,7 +59,7 @@ static bool is_tag(const char *s)
 	       !begins_with(s, "bootseer-");
 }
 
-static int take_push(struct push_parse *p, const struct push_event *e)
+static int pass_push_event(struct push_parse *p, const struct push_event *e)
 {
 	struct digest d;
 
@@ -87,7 +87,7 @@ static bool is_manifest_type(const char *type)
 
 /* Parse {"events": [{"action": "push", "target": {"mediaType", "repository", "digest", "tag"}}]}.
  * The event's host is ignored, because the client that pushed chose it. */
-static int take_distribution(struct push_parse *p, const json_t *events)
+static int parse_distribution_pushes(struct push_parse *p, const json_t *events)
 {
 	const json_t *one;
 	size_t k;
@@ -108,7 +108,7 @@ static int take_distribution(struct push_parse *p, const json_t *events)
 		    !is_manifest_type(json_text_of(target, "mediaType")))
 			p->sums->n_others++;
 		else
-			rc = take_push(p, &e);
+			rc = pass_push_event(p, &e);
 	}
 	return rc;
 }
@@ -116,7 +116,7 @@ static int take_distribution(struct push_parse *p, const json_t *events)
 /* Parse Harbor's {"type": "PUSH_ARTIFACT", "event_data": DATA}, or as CloudEvents {"type":
  * "harbor.artifact.pushed", "data": DATA}; DATA is {"repository": {"repo_full_name"}, "resources":
  * [{"digest", "tag"}]}. For a push without a tag, Harbor puts the digest into "tag". */
-static int take_harbor(struct push_parse *p, const json_t *data)
+static int parse_harbor_pushes(struct push_parse *p, const json_t *data)
 {
 	const json_t *repo = json_object_get(data, "repository"), *one;
 	size_t k;
@@ -131,7 +131,7 @@ static int take_harbor(struct push_parse *p, const json_t *data)
 		};
 
 		if (rc == 0)
-			rc = take_push(p, &e);
+			rc = pass_push_event(p, &e);
 	}
 	return rc;
 }
@@ -153,11 +153,12 @@ int push_events_parse(const void *body, size_t len,
 	events = json_object_get(o, "events");
 	type = json_text_of(o, "type");
 	if (json_is_array(events))
-		return take_distribution(&p, events);
+		return parse_distribution_pushes(&p, events);
 	if (strcmp(type, "PUSH_ARTIFACT") == 0)
-		return take_harbor(&p, json_object_get(o, "event_data"));
+		return parse_harbor_pushes(&p,
+					   json_object_get(o, "event_data"));
 	if (strcmp(type, "harbor.artifact.pushed") == 0)
-		return take_harbor(&p, json_object_get(o, "data"));
+		return parse_harbor_pushes(&p, json_object_get(o, "data"));
 	/* Harbor sends other events, and its test event, to the same address. */
 	if (*type) {
 		ret->n_others++;

@@ -3,25 +3,26 @@
 
 #include <string.h>
 
-static bool is_older(const struct vote *votes, size_t n, size_t a, size_t b)
+static bool vote_is_older(const struct vote *votes, size_t n, size_t a,
+			  size_t b)
 {
 	return b == n || votes[a].received < votes[b].received;
 }
 
 /* All places are full: index of the vote to remove for a vote of `token`; n: none may be
  * removed. */
-static size_t find_place(const struct vote *votes, size_t n, const char *token,
-			 int64_t now)
+static size_t find_vote_to_replace(const struct vote *votes, size_t n,
+				   const char *token, int64_t now)
 {
 	size_t oldest = n, own = n, n_own = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (is_older(votes, n, i, oldest))
+		if (vote_is_older(votes, n, i, oldest))
 			oldest = i;
 		if (strcmp(votes[i].token, token) != 0)
 			continue;
 		n_own++;
-		if (is_older(votes, n, i, own))
+		if (vote_is_older(votes, n, i, own))
 			own = i;
 	}
 	if (n_own >= VOTES_TOKEN_MAX)
@@ -53,7 +54,7 @@ enum verdict retention_judge(const struct vote *votes, size_t n,
 	}
 	if (n < VOTES_MAX && !has_share(votes, n, token))
 		return VERDICT_STORE;
-	*ret_at = find_place(votes, n, token, now);
+	*ret_at = find_vote_to_replace(votes, n, token, now);
 	return *ret_at < n ? VERDICT_DISPLACE : VERDICT_ENOUGH;
 }
 

@@ -91,7 +91,7 @@ static void copy_text(char *to, struct stage_text t)
 }
 
 /* Copy the namespace of the job's pod: the text before the first slash. */
-static void copy_space(char *to, struct stage_text job)
+static void copy_namespace_of_job(char *to, struct stage_text job)
 {
 	const char *slash = memchr(job.s, '/', job.n);
 
@@ -99,7 +99,7 @@ static void copy_space(char *to, struct stage_text job)
 	copy_text(to, job);
 }
 
-static int note_touched(void *arg, const struct db_value *row)
+static int read_touched_start_row(void *arg, const struct db_value *row)
 {
 	struct put_start *s = arg;
 
@@ -124,9 +124,10 @@ static int open_start(struct db_conn *c, const struct stage_batch *b,
 				 .first_ns = INT64_MAX,
 				 .parts = s->parts };
 	copy_text(s->job, e->job);
-	copy_space(space, e->job);
-	n = DB_QUERY(c, SQL_JOB_TOUCH, note_touched, s, err, db_text(s->job),
-		     DB_INT(s->attempt), DB_INT(b->now), db_text(space));
+	copy_namespace_of_job(space, e->job);
+	n = DB_QUERY(c, SQL_JOB_TOUCH, read_touched_start_row, s, err,
+		     db_text(s->job), DB_INT(s->attempt), DB_INT(b->now),
+		     db_text(space));
 	s->parts->start = s->id;
 	s->parts->node = b->node;
 	if (n >= 0)
@@ -431,7 +432,7 @@ static int note_clock(void *arg, const struct db_value *row)
 	return rc == -EFBIG ? 0 : rc;
 }
 
-static int note_changed(void *arg, const struct db_value *row)
+static int add_changed_node_row(void *arg, const struct db_value *row)
 {
 	struct job_query *q = arg;
 	char *node = strdup(row[0].data);
@@ -474,8 +475,9 @@ static int get_changed(struct db_conn *c, struct job_query *q,
 	q->changed = calloc(CHANGED_MAX + 1, sizeof(*q->changed));
 	if (!q->changed)
 		return error_nomem(err);
-	n = DB_QUERY(c, SQL_STAGE_CHANGED, note_changed, q, err, DB_INT(q->id),
-		     DB_INT(q->base->revision), DB_INT(CHANGED_MAX + 1));
+	n = DB_QUERY(c, SQL_STAGE_CHANGED, add_changed_node_row, q, err,
+		     DB_INT(q->id), DB_INT(q->base->revision),
+		     DB_INT(CHANGED_MAX + 1));
 	if (n > CHANGED_MAX)
 		return get_all_events(c, q, err);
 	if (n >= 0)
@@ -577,7 +579,7 @@ int stage_db_count_open(struct db *db, struct job_open *ret, struct error *err)
 	return db_run(db, DB_ALONE, count_open, ret, err);
 }
 
-static int note_others(void *arg, const struct db_value *row)
+static int read_other_attempts_row(void *arg, const struct db_value *row)
 {
 	struct job_start *s = arg;
 
@@ -589,7 +591,8 @@ static int note_others(void *arg, const struct db_value *row)
 static int query_other_attempts(struct db_conn *c, void *arg, struct error *err)
 {
 	struct job_start *s = arg;
-	int n = DB_QUERY(c, SQL_JOB_OTHERS, note_others, s, err, DB_INT(s->id));
+	int n = DB_QUERY(c, SQL_JOB_OTHERS, read_other_attempts_row, s, err,
+			 DB_INT(s->id));
 
 	return n < 0 ? n : 0;
 }

@@ -135,7 +135,7 @@ static json_t *stragglers_json(const struct start_found *f)
 	return a;
 }
 
-static json_t *lost_json(const struct start_lost *l)
+static json_t *lost_time_json(const struct start_lost *l)
 {
 	return json_pack("{s:f,s:f,s:f,s:f}", "node_s", l->node_s, "wait_s",
 			 l->wait_s, "gpu_s", l->gpu_s, "job_share",
@@ -292,7 +292,7 @@ static json_t *view_json(const struct start_view *v, size_t limit)
 			 starts_waiting_json(r, v->until_ns), "failed",
 			 starts_failed_json(r), "node_level",
 			 starts_spread_json(&r->spread), "nodes_all",
-			 (json_int_t)r->n_nodes, "lost", lost_json(&lost),
+			 (json_int_t)r->n_nodes, "lost", lost_time_json(&lost),
 			 "stages", stages_json(r), "stragglers",
 			 stragglers_json(v->found), "critical_path",
 			 path_json(r), "nodes",
@@ -500,7 +500,7 @@ static json_t *pairs_json(const struct start_report *a,
 	return list;
 }
 
-static json_t *whole_json(const struct start_view *v)
+static json_t *summary_of_start_json(const struct start_view *v)
 {
 	const struct start_report *r = &v->found->report;
 	json_t *o = head_json(v);
@@ -510,7 +510,7 @@ static json_t *whole_json(const struct start_view *v)
 				json_integer((json_int_t)r->n_nodes)) < 0 ||
 	    json_object_set_new(o, "node_level",
 				starts_spread_json(&r->spread)) < 0 ||
-	    json_object_set_new(o, "lost", lost_json(&r->lost)) < 0) {
+	    json_object_set_new(o, "lost", lost_time_json(&r->lost)) < 0) {
 		json_decref(o);
 		return NULL;
 	}
@@ -530,8 +530,9 @@ int starts_compare(struct call *c, struct error *err)
 
 		rc = call_send_json(c,
 				    json_pack("{s:o,s:o,s:f,s:o}", "a",
-					      whole_json(&a), "b",
-					      whole_json(&b), "change_s",
+					      summary_of_start_json(&a), "b",
+					      summary_of_start_json(&b),
+					      "change_s",
 					      clock_seconds(b.until_ns -
 							    y->begin_ns -
 							    (a.until_ns -

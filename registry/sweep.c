@@ -67,7 +67,7 @@ struct sums {
 
 /* Store that summing up a start failed; after HISTORY_TRIES failures it is set aside for a while.
  * -errno: the database cannot be written. */
-static int note_failed(const struct sums *r, int64_t id)
+static int store_failed_sum(const struct sums *r, int64_t id)
 {
 	struct error err = ERROR_INIT;
 	int rc = history_db_failed(r->service->db, r->what, id, time(NULL),
@@ -88,12 +88,12 @@ static int note_failed(const struct sums *r, int64_t id)
 	return rc < 0 ? rc : 0;
 }
 
-static int note_row(struct sums *r)
+static int store_failed_sums_in_row(struct sums *r)
 {
 	int rc = 0;
 
 	for (int i = 0; rc == 0 && i < r->n_row; i++)
-		rc = note_failed(r, r->row[i]);
+		rc = store_failed_sum(r, r->row[i]);
 	r->n_row = 0;
 	return rc;
 }
@@ -108,7 +108,7 @@ static bool is_sum_over(struct sums *r, int rc, int64_t id,
 {
 	if (rc >= 0) {
 		r->n_summed++;
-		return note_row(r) < 0;
+		return store_failed_sums_in_row(r) < 0;
 	}
 	log_warning("service",
 		    "summing up %s of a start failed, tried again later "
@@ -125,7 +125,7 @@ static bool is_sum_over(struct sums *r, int rc, int64_t id,
 		r->row[r->n_row++] = id;
 		return r->n_row > ROW_MAX;
 	default:
-		return note_failed(r, id) < 0;
+		return store_failed_sum(r, id) < 0;
 	}
 }
 
@@ -214,7 +214,7 @@ static bool sum_up_due_starts(struct sweep *sweep, enum history_sum what)
 	}
 	/* Fewer failures than ROW_MAX in a row do not mean that all starts fail: store them. */
 	if (!is_over && r.n_row < ROW_MAX)
-		is_over = note_row(&r) < 0;
+		is_over = store_failed_sums_in_row(&r) < 0;
 	if (what == HISTORY_TIMES && r.n_summed > 0)
 		log_info("service", "summed up starts of jobs=%d", r.n_summed);
 	return !is_over && n == SUM_MAX && r.n_summed > 0;
@@ -350,7 +350,7 @@ static void run_sweep(struct work *w)
 		steps[i](s);
 }
 
-static void sweep_in(struct sweep *sweep, int64_t ns)
+static void start_sweep_timer(struct sweep *sweep, int64_t ns)
 {
 	if (!atomic_load(&sweep->stopping) &&
 	    loop_timer_start(sweep->service->loop, &sweep->timer, ns, NULL) < 0)
@@ -362,7 +362,7 @@ static void on_sweep_done(struct work *w)
 	struct sweep *sweep = container_of(w, struct sweep, work);
 
 	sweep->running = false;
-	sweep_in(sweep, sweep->has_more ? SWEEP_AGAIN_NS : SWEEP_NS);
+	start_sweep_timer(sweep, sweep->has_more ? SWEEP_AGAIN_NS : SWEEP_NS);
 }
 
 static void on_sweep(struct loop_timer *t)
@@ -375,7 +375,7 @@ static void on_sweep(struct loop_timer *t)
 	atomic_store(&s->counts.new_bytes, 0);
 	sweep->running = pool_submit(sweep->pool, &sweep->work) == 0;
 	if (!sweep->running)
-		sweep_in(sweep, SWEEP_NS);
+		start_sweep_timer(sweep, SWEEP_NS);
 }
 
 int sweep_start(struct sweep *sweep, struct service *s, struct error *err)
@@ -393,7 +393,7 @@ int sweep_start(struct sweep *sweep, struct service *s, struct error *err)
 
 void sweep_soon(struct sweep *sweep)
 {
-	sweep_in(sweep, 0);
+	start_sweep_timer(sweep, 0);
 }
 
 void sweep_stop(struct sweep *sweep)

@@ -23,7 +23,7 @@ struct find {
 	struct start *ret;
 };
 
-static int note_start(void *arg, const struct db_value *row)
+static int read_start_row(void *arg, const struct db_value *row)
 {
 	struct start *s = arg;
 
@@ -42,17 +42,17 @@ static int find_near(struct db_conn *c, const struct start_query *q,
 
 	ret->match = MATCH_RELATIVE;
 	if (q->repo[0])
-		n = DB_QUERY(c, SQL_FIND_RELATIVE, note_start, ret, err,
+		n = DB_QUERY(c, SQL_FIND_RELATIVE, read_start_row, ret, err,
 			     db_text(q->repo), db_text(q->workload));
 	if (n != 0)
 		return n;
 	ret->match = MATCH_WORKLOAD;
-	n = DB_QUERY(c, SQL_FIND_WORKLOAD, note_start, ret, err,
+	n = DB_QUERY(c, SQL_FIND_WORKLOAD, read_start_row, ret, err,
 		     db_text(q->image), db_text(q->prefix), db_text(q->repo));
 	if (n != 0)
 		return n;
 	ret->match = MATCH_FAR;
-	return q->repo[0] ? DB_QUERY(c, SQL_FIND_FAR, note_start, ret, err,
+	return q->repo[0] ? DB_QUERY(c, SQL_FIND_FAR, read_start_row, ret, err,
 				     db_text(q->repo))
 			  : 0;
 }
@@ -64,7 +64,7 @@ static int find_start(struct db_conn *c, void *arg, struct error *err)
 	int n;
 
 	f->ret->match = MATCH_OWN;
-	n = DB_QUERY(c, SQL_FIND_OWN, note_start, f->ret, err,
+	n = DB_QUERY(c, SQL_FIND_OWN, read_start_row, f->ret, err,
 		     db_text(q->image), db_text(q->workload),
 		     db_text(q->prefix), db_text(q->repo));
 	if (n > 0) {
@@ -78,7 +78,7 @@ static int find_start(struct db_conn *c, void *arg, struct error *err)
 	return n;
 }
 
-static int note_used(struct db_conn *c, void *arg, struct error *err)
+static int store_time_of_use(struct db_conn *c, void *arg, struct error *err)
 {
 	struct find *f = arg;
 
@@ -98,7 +98,7 @@ int trace_db_find(struct db *db, const struct start_query *q, int64_t now,
 		return error_set(err, ENOENT, "there is no trace yet");
 	/* The answer is right even if the time of use could not be stored. */
 	if (n > 0 && now - ret->used > USED_EVERY_S &&
-	    db_run(db, DB_WRITE, note_used, &f, NULL) < 0)
+	    db_run(db, DB_WRITE, store_time_of_use, &f, NULL) < 0)
 		return 0;
 	return n < 0 ? n : 0;
 }
@@ -233,7 +233,7 @@ static int judge_only_recording(struct db_conn *c, void *arg, struct error *err)
 	struct put *p = arg;
 	const struct trace_recording *r = p->r;
 	struct start s = { .id = 0 };
-	int n = DB_QUERY(c, SQL_FIND_OWN, note_start, &s, err,
+	int n = DB_QUERY(c, SQL_FIND_OWN, read_start_row, &s, err,
 			 db_text(r->image), db_text(r->workload),
 			 db_text(r->repo), db_text(r->repo));
 
@@ -408,7 +408,7 @@ struct hot_arg {
 	const struct hot_row *put;
 };
 
-static int note_hot(void *arg, const struct db_value *row)
+static int read_hot_list_row(void *arg, const struct db_value *row)
 {
 	struct hot_row *h = arg;
 
@@ -423,7 +423,8 @@ static int load_hot(struct db_conn *c, void *arg, struct error *err)
 	struct hot_arg *h = arg;
 
 	buf_reset(&h->row->trace);
-	return DB_QUERY(c, SQL_HOT, note_hot, h->row, err, DB_INT(h->start));
+	return DB_QUERY(c, SQL_HOT, read_hot_list_row, h->row, err,
+			DB_INT(h->start));
 }
 
 int trace_db_hot(struct db *db, int64_t start, struct hot_row *ret,
@@ -469,7 +470,7 @@ struct trace_list {
 	void *arg;
 };
 
-static int note_line(void *arg, const struct db_value *row)
+static int show_start_line_row(void *arg, const struct db_value *row)
 {
 	const struct trace_list *l = arg;
 	const struct start_line line = {
@@ -495,11 +496,11 @@ static int list_starts(struct db_conn *c, void *arg, struct error *err)
 	struct trace_list *l = arg;
 
 	if (l->image)
-		return DB_QUERY(c, SQL_LIST_IMAGE, note_line, l, err,
+		return DB_QUERY(c, SQL_LIST_IMAGE, show_start_line_row, l, err,
 				db_text(l->image), db_text(l->prefix),
 				db_text(l->repo), DB_INT(l->limit));
-	return DB_QUERY(c, SQL_LIST_REPO, note_line, l, err, db_text(l->repo),
-			DB_INT(l->limit));
+	return DB_QUERY(c, SQL_LIST_REPO, show_start_line_row, l, err,
+			db_text(l->repo), DB_INT(l->limit));
 }
 
 int trace_db_list(struct db *db, const char *image, const char *repo,
@@ -527,7 +528,7 @@ static int note_donor(void *arg, const struct db_value *row)
 {
 	struct donor_list *l = arg;
 	struct donor_line line = { .repo = row[1].data };
-	int rc = note_start(&line.start, row);
+	int rc = read_start_row(&line.start, row);
 
 	return rc < 0 ? rc : l->each(l->arg, &line);
 }
@@ -577,7 +578,7 @@ struct trace_sweep {
 	struct put put;
 };
 
-static int note_totals(void *arg, const struct db_value *row)
+static int read_trace_totals_row(void *arg, const struct db_value *row)
 {
 	struct trace_totals *t = arg;
 
@@ -587,7 +588,7 @@ static int note_totals(void *arg, const struct db_value *row)
 	return 0;
 }
 
-static int note_repo(void *arg, const struct db_value *row)
+static int copy_repo_of_row(void *arg, const struct db_value *row)
 {
 	*(char **)arg = db_strdup(&row[0]);
 	return *(char **)arg ? 0 : -ENOMEM;
@@ -598,7 +599,8 @@ static int note_repo(void *arg, const struct db_value *row)
 static int bound_total(struct db_conn *c, struct trace_sweep *s,
 		       struct error *err)
 {
-	int n = db_query(c, SQL_TOTAL, NULL, 0, note_totals, s->ret, err);
+	int n = db_query(c, SQL_TOTAL, NULL, 0, read_trace_totals_row, s->ret,
+			 err);
 
 	for (unsigned int i = 0; n >= 0 && i < EVICT_MAX; i++) {
 		AUTO_FREE char *repo = NULL;
@@ -606,8 +608,8 @@ static int bound_total(struct db_conn *c, struct trace_sweep *s,
 
 		if (s->ret->bytes <= s->l->total_bytes)
 			return 0;
-		n = db_query(c, SQL_REPO_LARGEST, NULL, 0, note_repo, &repo,
-			     err);
+		n = db_query(c, SQL_REPO_LARGEST, NULL, 0, copy_repo_of_row,
+			     &repo, err);
 		if (n <= 0)
 			return n;
 		n = DB_QUERY(c, SQL_REPO_OLDEST, db_take_number, &id, err,
@@ -615,8 +617,8 @@ static int bound_total(struct db_conn *c, struct trace_sweep *s,
 		if (n > 0)
 			n = remove_start(c, id, &s->put, err);
 		if (n >= 0)
-			n = db_query(c, SQL_TOTAL, NULL, 0, note_totals, s->ret,
-				     err);
+			n = db_query(c, SQL_TOTAL, NULL, 0,
+				     read_trace_totals_row, s->ret, err);
 	}
 	return n < 0 ? n : 0;
 }

@@ -277,8 +277,8 @@ int traces_list_repo(struct call *c, struct error *err)
 
 /* ----------------------------------------------------------------------- post --- */
 
-static int check_said(const char *what, const char *said, const char *asked,
-		      struct error *err)
+static int check_recording_is_of(const char *what, const char *said,
+				 const char *asked, struct error *err)
 {
 	if (!said || !said[0] || strcmp(said, asked) == 0)
 		return 0;
@@ -293,11 +293,13 @@ static int check_trace(const struct call *c, const struct trace *t,
 	int rc;
 
 	digest_format(&t->info.image, image);
-	rc = check_said("image", image, r->image, err);
+	rc = check_recording_is_of("image", image, r->image, err);
 	if (rc == 0)
-		rc = check_said("workload", t->info.workload, r->workload, err);
+		rc = check_recording_is_of("workload", t->info.workload,
+					   r->workload, err);
 	if (rc == 0)
-		rc = check_said("repository", t->info.repo, r->repo, err);
+		rc = check_recording_is_of("repository", t->info.repo, r->repo,
+					   err);
 	if (rc == 0 && t->info.runs != 1)
 		rc = error_set(err, EINVAL,
 			       "a recording is of one run, this is of %u",
@@ -312,7 +314,7 @@ static int check_trace(const struct call *c, const struct trace *t,
 	return rc;
 }
 
-static int refuse_soon(struct call *c, struct error *err)
+static int refuse_repeated_recording(struct call *c, struct error *err)
 {
 	c->retry_after_s = RETRY_AGAIN_S;
 	return error_set(err, EDQUOT,
@@ -389,7 +391,7 @@ static int store_recording(struct call *c, struct trace_recording *r,
 	if (rc < 0)
 		return rc;
 	if (v == VERDICT_TOO_SOON)
-		return refuse_soon(c, err);
+		return refuse_repeated_recording(c, err);
 	atomic_fetch_add(&s->counts.new_bytes, r->len);
 	return send_verdict(c, v, err);
 }
@@ -418,7 +420,7 @@ static int post_recording(struct call *c, struct error *err)
 		return rc;
 	if (v == VERDICT_ENOUGH)
 		return send_verdict(c, v, err);
-	return v == VERDICT_TOO_SOON ? refuse_soon(c, err)
+	return v == VERDICT_TOO_SOON ? refuse_repeated_recording(c, err)
 				     : store_recording(c, &r, err);
 }
 

@@ -26,7 +26,7 @@ struct trend_rows {
 	json_t *rows;
 };
 
-static int class_asked(struct call *c)
+static int get_start_class_param(struct call *c)
 {
 	const char *name = call_param(c, "class");
 
@@ -70,7 +70,7 @@ int trends_get(struct call *c, struct error *err)
 			     call_number(c, "days", DAYS_DEFAULT),
 		.image = call_param(c, "image"),
 		.label = call_param(c, "label"),
-		.class = class_asked(c),
+		.class = get_start_class_param(c),
 		.limit = ROWS_MAX,
 	};
 	struct trend_rows to = { .by = q.by, .rows = json_array() };
@@ -85,7 +85,7 @@ int trends_get(struct call *c, struct error *err)
 	return call_send_json(c, json_pack("{s:o}", "rows", to.rows), err);
 }
 
-static int add_scale(void *arg, const struct scale_row *r)
+static int add_scale_row_to_sums(void *arg, const struct scale_row *r)
 {
 	return scale_sums_add(arg, r);
 }
@@ -97,7 +97,7 @@ int scales_get(struct call *c, struct error *err)
 			     call_number(c, "days", DAYS_DEFAULT),
 		.image = call_param(c, "image"),
 		.label = call_param(c, "label"),
-		.class = class_asked(c),
+		.class = get_start_class_param(c),
 		.limit = SCALE_ROWS_MAX,
 	};
 	AUTO(scale_sums) sums = NULL;
@@ -106,8 +106,8 @@ int scales_get(struct call *c, struct error *err)
 	if (rc == 0)
 		rc = scale_sums_new(&sums, err);
 	if (rc == 0)
-		rc = history_db_scales(c->service->db, &q, add_scale, sums,
-				       err);
+		rc = history_db_scales(c->service->db, &q,
+				       add_scale_row_to_sums, sums, err);
 	return rc < 0 ? rc : call_send_json(c, scale_sums_json(sums), err);
 }
 

@@ -89,7 +89,7 @@ static void run_turn(struct work *work)
 
 static void start_waiting_turns(struct turns *t);
 
-static void end_turn(struct work *work)
+static void end_owner_turn(struct work *work)
 {
 	struct owner_turn *w = container_of(work, struct owner_turn, work);
 	struct turns *t = w->turns;
@@ -133,7 +133,8 @@ static void start_waiting_turns(struct turns *t)
 		w = take_turn(t, o);
 		t->n_running++;
 		o->n_running++;
-		w->work = (struct work){ .run = run_turn, .done = end_turn };
+		w->work = (struct work){ .run = run_turn,
+					 .done = end_owner_turn };
 		/* cannot fail: the pool's queue is unbounded */
 		(void)!pool_submit(t->pool, &w->work);
 	}
