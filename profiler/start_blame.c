@@ -216,8 +216,8 @@ static int64_t rule_misses(const struct blame_stage *b, size_t i,
 				say);
 }
 
-static int64_t rule_cold(const struct blame_stage *b, size_t i,
-			 struct start_blame *say)
+static int64_t explain_by_more_fetched_bytes(const struct blame_stage *b,
+					     size_t i, struct start_blame *say)
 {
 	uint64_t own = fetched_bytes(&b->facts[i]), median = b->median_fetched;
 	double ns = fetch_ns(b, i);
@@ -267,13 +267,13 @@ static blame_rule *const rules[START_CAUSES] = {
 	[START_CAUSE_RETRIES] = rule_retries,
 	[START_CAUSE_THROTTLED] = rule_throttled,
 	[START_CAUSE_DISK] = rule_disk,
-	[START_CAUSE_COLD] = rule_cold,
+	[START_CAUSE_COLD] = explain_by_more_fetched_bytes,
 	[START_CAUSE_MISSES] = rule_misses,
 	[START_CAUSE_PEERS] = rule_peers,
 	[START_CAUSE_ORIGIN] = rule_origin,
 };
 
-static double weight_of(const struct start_blame *say)
+static double weight_of_cause(const struct start_blame *say)
 {
 	bool is_rate = say->cause == START_CAUSE_PEERS ||
 		       say->cause == START_CAUSE_ORIGIN;
@@ -301,7 +301,7 @@ static void blame_cell(const struct blame_stage *b, size_t i,
 		say.explained_ns = rules[c](b, i, &say);
 		if (say.explained_ns > say.excess_ns)
 			say.explained_ns = say.excess_ns;
-		if (weight_of(&say) > weight_of(ret) &&
+		if (weight_of_cause(&say) > weight_of_cause(ret) &&
 		    say.explained_ns >= say.excess_ns / ENOUGH)
 			*ret = say;
 	}
@@ -360,9 +360,9 @@ static void take_inner_cause(const struct start_report *r,
 	}
 }
 
-static void take_past(const struct start_report *r,
-		      const struct start_past *past, struct start_blame *v,
-		      size_t n)
+static void add_past_of_nodes(const struct start_report *r,
+			      const struct start_past *past,
+			      struct start_blame *v, size_t n)
 {
 	for (size_t i = 0; past && i < n; i++) {
 		const struct start_past *p = &past[r->cells[v[i].cell].node];
@@ -435,7 +435,7 @@ int start_blame_find(const struct start_report *r,
 		take_inner_cause(r, v + from, i - from);
 		from = i;
 	}
-	take_past(r, past, v, n);
+	add_past_of_nodes(r, past, v, n);
 	if (n)
 		qsort(v, n, sizeof(*v), compare_blames_by_cell);
 	*ret = steal_ptr(&v);
@@ -458,8 +458,8 @@ static void format_ms(uint64_t ms, char out[DURATION_TEXT_MAX])
 	duration_format((int64_t)(ms < most ? ms : most) * NS_PER_MS, out);
 }
 
-static int say_waited(const struct start_blame *b, const char *what,
-		      struct buf *ret)
+static int format_wait_cause(const struct start_blame *b, const char *what,
+			     struct buf *ret)
 {
 	char own[DURATION_TEXT_MAX], median[DURATION_TEXT_MAX];
 
@@ -469,7 +469,7 @@ static int say_waited(const struct start_blame *b, const char *what,
 			  what, median);
 }
 
-static int say_cause(const struct start_blame *b, struct buf *ret)
+static int format_cause(const struct start_blame *b, struct buf *ret)
 {
 	char explained[DURATION_TEXT_MAX];
 
@@ -484,9 +484,9 @@ static int say_cause(const struct start_blame *b, struct buf *ret)
 		return buf_printf(ret, "requests were made again (about %s)",
 				  explained);
 	case START_CAUSE_THROTTLED:
-		return say_waited(b, "a limit or a busy origin", ret);
+		return format_wait_cause(b, "a limit or a busy origin", ret);
 	case START_CAUSE_DISK:
-		return say_waited(b, "its disk", ret);
+		return format_wait_cause(b, "its disk", ret);
 	case START_CAUSE_COLD:
 		return buf_printf(ret,
 				  "fetched %.1f MB, the median node %.1f MB: "
@@ -522,5 +522,5 @@ int start_blame_text(const struct start_report *r, const struct start_blame *b,
 
 	if (b->within != r->cells[b->cell].stage)
 		rc = buf_printf(ret, "in %s: ", r->stages[b->within].name);
-	return rc == 0 ? say_cause(b, ret) : rc;
+	return rc == 0 ? format_cause(b, ret) : rc;
 }

@@ -20,7 +20,7 @@ static const char *const stages[START_CKPT_KINDS] = {
 
 /* Add with an upper bound: nodes may report any number, but the database must be able to store the
  * sum. */
-static void add_most(uint64_t *sum, uint64_t v)
+static void add_bounded_number(uint64_t *sum, uint64_t v)
 {
 	*sum = v < SUM_MAX - *sum ? *sum + v : SUM_MAX;
 }
@@ -34,30 +34,31 @@ static void add_run(struct start_ckpt_sum *s, const struct start_report *r,
 	s->runs++;
 	s->open += run->is_open;
 	if (kind == START_CKPT_SAVES) {
-		add_most(&s->bytes, v[STAGE_FACT_SAVED_BYTES]);
+		add_bounded_number(&s->bytes, v[STAGE_FACT_SAVED_BYTES]);
 	} else {
-		add_most(&s->bytes, v[STAGE_FACT_ORIGIN_BYTES]);
-		add_most(&s->bytes, v[STAGE_FACT_PEER_BYTES]);
-		add_most(&s->bytes, v[STAGE_FACT_CACHE_BYTES]);
+		add_bounded_number(&s->bytes, v[STAGE_FACT_ORIGIN_BYTES]);
+		add_bounded_number(&s->bytes, v[STAGE_FACT_PEER_BYTES]);
+		add_bounded_number(&s->bytes, v[STAGE_FACT_CACHE_BYTES]);
 	}
 	if (run->duration_ns > 0)
-		add_most(&s->run_ms, (uint64_t)(run->duration_ns / NS_PER_MS));
-	add_most(&s->wait_ms, v[STAGE_FACT_WAIT_MS]);
-	add_most(&s->queue_ms, v[STAGE_FACT_QUEUE_MS]);
-	add_most(&s->storage_ms, v[STAGE_FACT_STORAGE_MS]);
-	add_most(&s->network_ms, v[STAGE_FACT_NETWORK_MS]);
+		add_bounded_number(&s->run_ms,
+				   (uint64_t)(run->duration_ns / NS_PER_MS));
+	add_bounded_number(&s->wait_ms, v[STAGE_FACT_WAIT_MS]);
+	add_bounded_number(&s->queue_ms, v[STAGE_FACT_QUEUE_MS]);
+	add_bounded_number(&s->storage_ms, v[STAGE_FACT_STORAGE_MS]);
+	add_bounded_number(&s->network_ms, v[STAGE_FACT_NETWORK_MS]);
 }
 
 static void add_sum(struct start_ckpt_sum *to, const struct start_ckpt_sum *s)
 {
 	to->runs += s->runs;
 	to->open += s->open;
-	add_most(&to->bytes, s->bytes);
-	add_most(&to->run_ms, s->run_ms);
-	add_most(&to->wait_ms, s->wait_ms);
-	add_most(&to->queue_ms, s->queue_ms);
-	add_most(&to->storage_ms, s->storage_ms);
-	add_most(&to->network_ms, s->network_ms);
+	add_bounded_number(&to->bytes, s->bytes);
+	add_bounded_number(&to->run_ms, s->run_ms);
+	add_bounded_number(&to->wait_ms, s->wait_ms);
+	add_bounded_number(&to->queue_ms, s->queue_ms);
+	add_bounded_number(&to->storage_ms, s->storage_ms);
+	add_bounded_number(&to->network_ms, s->network_ms);
 }
 
 uint64_t start_ckpt_rate(uint64_t bytes, int64_t ns)

@@ -125,7 +125,7 @@ static void end_run(struct track *t, const struct set_event *e)
 }
 
 /* Go on to another track; runs that are open in the last one stay open. */
-static void next_track(struct track *t)
+static void begin_next_track(struct track *t)
 {
 	for (size_t i = t->first; i < t->r->n_runs; i++) {
 		t->open[t->r->runs[i].stage] = 0;
@@ -145,7 +145,7 @@ static void pair_events_to_runs(struct start_set *s, struct track *t)
 		if (last && are_copies(last, e))
 			continue;
 		if (last && (last->node != e->node || last->rank != e->rank))
-			next_track(t);
+			begin_next_track(t);
 		last = e;
 		/* A run that begins after the end of the start is not part of it. */
 		if (e->ev == STAGE_BEGIN && e->at_ns <= t->r->end_ns)
@@ -153,12 +153,13 @@ static void pair_events_to_runs(struct start_set *s, struct track *t)
 		else if (e->ev == STAGE_END)
 			end_run(t, e);
 	}
-	next_track(t);
+	begin_next_track(t);
 }
 
 /* Find the start's begin and end: from the first event to the last mark that training begins, or to
  * the last event. */
-static void find_ends(const struct start_set *s, struct start_report *r)
+static void find_begin_and_end_of_start(const struct start_set *s,
+					struct start_report *r)
 {
 	for (size_t i = 0; i < s->n_events; i++) {
 		const struct set_event *e = &s->events[i];
@@ -208,7 +209,7 @@ int start_pair(struct start_set *s, struct start_report *r)
 
 	if (!begins || !open || !last || !attempts)
 		return -ENOMEM;
-	find_ends(s, r);
+	find_begin_and_end_of_start(s, r);
 	sort_events(s);
 	pair_events_to_runs(s, &t);
 	return 0;

@@ -322,7 +322,7 @@ static void index_nodes(struct start_report *r)
 }
 
 /* Set when each node got its GPUs: at the end of its queueing, or at its first event. */
-static void find_held(struct start_report *r)
+static void set_gpu_held_times(struct start_report *r)
 {
 	for (size_t i = 0; i < r->n_runs; i++) {
 		const struct start_run *run = &r->runs[i];
@@ -411,7 +411,7 @@ int start_report_make(struct start_set *s, struct start_report *ret,
 		rc = start_find_path(ret);
 	if (rc == 0) {
 		index_nodes(ret);
-		find_held(ret);
+		set_gpu_held_times(ret);
 		start_lost_until(ret, ret->end_ns, &ret->lost);
 	}
 	if (rc < 0) {

@@ -36,7 +36,7 @@ struct wait_search {
 	uint32_t n_ready; /* nodes that sent the mark that training begins */
 };
 
-static size_t track_end(const struct start_report *r, size_t from)
+static size_t find_track_end(const struct start_report *r, size_t from)
 {
 	size_t to = from + 1;
 
@@ -155,7 +155,8 @@ find_missing(const struct wait_search *p, uint32_t node, size_t from, size_t to)
 }
 
 /* The stage that stands for the mark that training begins; NULL: no node sent it. */
-static const struct start_stage *find_mark(const struct start_report *r)
+static const struct start_stage *
+find_training_mark_stage(const struct start_report *r)
 {
 	for (size_t i = 0; i < r->n_stages; i++)
 		if (strcmp(r->stages[i].name, START_READY_MARK) == 0)
@@ -173,7 +174,7 @@ static void add_wait_before(struct wait_search *p, size_t from, size_t to)
 	struct start_wait *w;
 
 	if (!s)
-		s = find_mark(p->r);
+		s = find_training_mark_stage(p->r);
 	if (!s)
 		return;
 	w = &p->r->waits[p->r->n_waits++];
@@ -199,7 +200,7 @@ static bool is_waited_for(const struct wait_search *p, uint32_t node)
 				!r->nodes[node].has_mark);
 }
 
-static void note_open(struct start_report *r, const struct start_run *run)
+static void note_open_run(struct start_report *r, const struct start_run *run)
 {
 	struct start_node *n = &r->nodes[run->node];
 
@@ -217,14 +218,14 @@ static void find_node_waits(struct wait_search *p, size_t from, size_t to)
 	for (size_t i = from, end; i < to; i = end) {
 		const struct start_run *in;
 
-		end = track_end(r, i);
+		end = find_track_end(r, i);
 		in = mark_track(p, i, end);
 		is_busy |= in != NULL;
 		if (in && !in->is_wait && is_wanted)
 			add_wait_in(p, in, i, end);
 	}
 	for (size_t i = from; i < to; i++)
-		note_open(r, &r->runs[i]);
+		note_open_run(r, &r->runs[i]);
 	if (!is_busy && is_wanted)
 		add_wait_before(p, from, to);
 }
@@ -243,7 +244,7 @@ static int compare_waits(const void *x, const void *y)
 	return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static size_t node_end(const struct start_report *r, size_t from)
+static size_t find_last_run_of_node(const struct start_report *r, size_t from)
 {
 	size_t to = from + 1;
 
@@ -258,7 +259,7 @@ bool start_wait_is_first(const struct start_report *r,
 	return w->stage == r->waits[0].stage && w->is_in == r->waits[0].is_in;
 }
 
-static size_t count_alike(const struct start_report *r)
+static size_t count_first_waits(const struct start_report *r)
 {
 	size_t n = 0;
 
@@ -267,7 +268,7 @@ static size_t count_alike(const struct start_report *r)
 	return n;
 }
 
-static void mark_waited(struct start_report *r)
+static void mark_waiting_nodes(struct start_report *r)
 {
 	if (!r->n_waits || !r->waits[0].done)
 		return;
@@ -292,16 +293,16 @@ int start_find_waits(struct start_report *r)
 	for (size_t i = 0; i < r->n_nodes; i++)
 		p.n_ready += r->nodes[i].has_mark;
 	for (size_t i = 0, to; i < r->n_runs; i = to) {
-		to = track_end(r, i);
+		to = find_track_end(r, i);
 		count_track(&p, i, to);
 	}
 	for (size_t i = 0, to; i < r->n_runs; i = to) {
-		to = node_end(r, i);
+		to = find_last_run_of_node(r, i);
 		find_node_waits(&p, i, to);
 	}
 	if (r->n_waits)
 		qsort(r->waits, r->n_waits, sizeof(*r->waits), compare_waits);
-	mark_waited(r);
+	mark_waiting_nodes(r);
 	return 0;
 }
 
@@ -372,7 +373,7 @@ int start_find_failures(struct start_report *r)
 	if (!r->failures || !good)
 		return -ENOMEM;
 	for (size_t i = 0, to; n && i < r->n_runs; i = to) {
-		to = track_end(r, i);
+		to = find_track_end(r, i);
 		find_track_failures(r, i, to, good);
 	}
 	if (r->n_failures)
@@ -446,7 +447,7 @@ int start_wait_text(const struct start_report *r, int64_t now_ns,
 {
 	const struct start_wait *w = r->waits;
 	char since[DURATION_TEXT_MAX], ago[DURATION_TEXT_MAX];
-	size_t n = count_alike(r);
+	size_t n = count_first_waits(r);
 	int rc = 0;
 
 	if (!r->n_waits)
@@ -484,7 +485,7 @@ static int put_status(int64_t status, struct buf *ret)
 }
 
 /* Count the failures that no later attempt repaired; they come first. */
-static size_t count_lasting(const struct start_report *r)
+static size_t count_unrepaired_failures(const struct start_report *r)
 {
 	size_t n = 0;
 
@@ -511,7 +512,7 @@ static int put_failure(const struct start_report *r,
 
 int start_mended_text(const struct start_report *r, struct buf *ret)
 {
-	size_t from = count_lasting(r), n = r->n_failures - from;
+	size_t from = count_unrepaired_failures(r), n = r->n_failures - from;
 	const struct start_run *run, *worst = NULL;
 	int rc;
 
@@ -531,7 +532,7 @@ int start_mended_text(const struct start_report *r, struct buf *ret)
 
 int start_failure_text(const struct start_report *r, struct buf *ret)
 {
-	size_t n = count_lasting(r);
+	size_t n = count_unrepaired_failures(r);
 	const struct start_run *run;
 	int rc;
 

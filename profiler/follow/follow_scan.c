@@ -227,7 +227,7 @@ static void scan_pods(struct event_follower *f)
 
 /* ---------------------------------------------------------------- own and named files --- */
 
-static void scan_own(struct event_follower *f)
+static void scan_own_event_files(struct event_follower *f)
 {
 	DIR *d = f->events_fd < 0 ? NULL : open_folder(f->events_fd, ".");
 	const size_t suffix = strlen(STAGE_EMIT_SUFFIX);
@@ -246,7 +246,7 @@ static void scan_own(struct event_follower *f)
 		(void)closedir(d);
 }
 
-static void see_file(struct event_follower *f, const char *path)
+static void add_log_of_file(struct event_follower *f, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	AUTO_FREE char *folder =
@@ -284,10 +284,10 @@ void follow_scan(struct event_follower *f, char **files)
 	open_root(f->cfg->pods, &f->pods_fd);
 	open_root(f->cfg->events, &f->events_fd);
 	scan_pods(f);
-	scan_own(f);
+	scan_own_event_files(f);
 	for (; *files; files++)
 		if (strcmp(*files, "-") != 0)
-			see_file(f, *files);
+			add_log_of_file(f, *files);
 	HASH_ITER(hh, f->logs, l, next)
 	{
 		if (!is_gone(f, l))

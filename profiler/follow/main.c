@@ -194,7 +194,7 @@ static size_t pending_bytes(const struct event_follower *f)
 	return f->pending[SPOOL_FIRST].len + f->pending[SPOOL_LATER].len;
 }
 
-static int put_pending(struct event_follower *f, struct error *err)
+static int spool_pending_events(struct event_follower *f, struct error *err)
 {
 	int rc = 0;
 
@@ -229,7 +229,7 @@ static int commit_events(struct follow_run *r, bool is_end, struct error *err)
 	int64_t now = clock_now_ns();
 	bool had = pending_bytes(f) > 0;
 	struct error why = ERROR_INIT;
-	int rc = put_pending(f, &why);
+	int rc = spool_pending_events(f, &why);
 
 	r->commit_ns = now;
 	if (rc < 0) {
@@ -478,7 +478,7 @@ static int open_spools(struct event_follower *f, struct error *err)
 	return rc;
 }
 
-static int open_parts(struct follow_run *r, struct error *err)
+static int open_parts_of_follower(struct follow_run *r, struct error *err)
 {
 	const struct follow_config *c = r->f.cfg;
 	const struct service_client_config sc = {
@@ -508,7 +508,7 @@ static int open_parts(struct follow_run *r, struct error *err)
 	return rc;
 }
 
-static void close_parts(struct follow_run *r)
+static void close_parts_of_follower(struct follow_run *r)
 {
 	struct followed_log *l, *next;
 
@@ -565,7 +565,7 @@ static int run_follower(const struct follow_config *cfg, char **files,
 		return r.signals;
 	r.f.chunk = malloc(READ_CHUNK);
 	r.lock = r.f.chunk ? lock_state(cfg->state, err) : error_nomem(err);
-	rc = r.lock < 0 ? r.lock : open_parts(&r, err);
+	rc = r.lock < 0 ? r.lock : open_parts_of_follower(&r, err);
 	if (rc == 0) {
 		r.tokens = (int64_t)cfg->read_rate;
 		r.refill_ns = clock_now_ns();
@@ -575,7 +575,7 @@ static int run_follower(const struct follow_config *cfg, char **files,
 		rc = follow_logs(&r, err);
 		log_stats(&r);
 	}
-	close_parts(&r);
+	close_parts_of_follower(&r);
 	return rc;
 }
 

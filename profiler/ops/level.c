@@ -35,7 +35,7 @@ static double scale_value(const struct level_scale *s, double v)
 }
 
 /* The largest value; of many values the fourth largest, because single ones may be wrong. */
-static double find_top(const struct ops_series *s, size_t known)
+static double find_largest_value(const struct ops_series *s, size_t known)
 {
 	double top[WRONG_MAX + 1] = { 0 }; /* falling */
 	size_t rank = known < MANY ? 0 : WRONG_MAX;
@@ -53,7 +53,7 @@ static double find_top(const struct ops_series *s, size_t known)
 	return top[rank];
 }
 
-static double center_of(const struct level_scale *s, size_t bin)
+static double get_bin_center(const struct level_scale *s, size_t bin)
 {
 	return s->low + ((double)bin + 0.5) * (s->high - s->low) / BINS;
 }
@@ -65,7 +65,7 @@ static struct level_group sum_group(const double *bins, size_t from, size_t to,
 	struct level_group g = { .n = 0 };
 
 	for (size_t i = from; i < to; i++) {
-		double x = center_of(s, i);
+		double x = get_bin_center(s, i);
 
 		g.n += bins[i];
 		sum += bins[i] * x;
@@ -98,7 +98,7 @@ static struct ops_level divide_noise(const double *bins,
 	double distances[BINS] = { 0 }, tail;
 	size_t median = find_median_bin(bins), cut;
 	struct level_group high;
-	struct ops_level l = { .low = center_of(s, median) };
+	struct ops_level l = { .low = get_bin_center(s, median) };
 
 	for (size_t i = 0; i < BINS; i++)
 		distances[i > median ? i - median : median - i] += bins[i];
@@ -174,7 +174,7 @@ struct ops_level ops_find_level(const struct ops_series *s, bool of_rate)
 
 	for (size_t i = 0; i < s->n; i++)
 		known += !isnan(s->v[i]);
-	scale.high = known ? find_top(s, known) : 0;
+	scale.high = known ? find_largest_value(s, known) : 0;
 	if (!(scale.high > 0) || isinf(scale.high))
 		return (struct ops_level){ .is_found = false };
 	if (of_rate) {

@@ -97,9 +97,10 @@ static int find_bursts(const struct ops_phases *p, enum ops_phase phase,
 	return 0;
 }
 
-static void judge_all(struct ops_phases *p, const struct ops_series *write,
-		      const struct ops_series *read,
-		      const struct ops_series *gpu)
+static void set_phase_of_each_sample(struct ops_phases *p,
+				     const struct ops_series *write,
+				     const struct ops_series *read,
+				     const struct ops_series *gpu)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		enum ops_phase v = judge_sample(p, write, read, gpu, i);
@@ -128,7 +129,7 @@ static int check_series(const struct ops_series *write,
 	return 0;
 }
 
-static struct ops_level say_level(uint64_t rate)
+static struct ops_level make_level_of_rate(uint64_t rate)
 {
 	return (struct ops_level){ .is_found = true,
 				   .threshold = (double)rate };
@@ -147,19 +148,20 @@ int ops_find_phases(const struct ops_series *write,
 	ret->phase = calloc(write->n, 1);
 	if (!ret->phase)
 		return error_nomem(err);
-	ret->write = given && given->save ? say_level(given->save)
+	ret->write = given && given->save ? make_level_of_rate(given->save)
 					  : ops_find_level(write, true);
 	if (!(given && given->save) &&
 	    share_of_samples_above(write, &ret->write) > SAVE_TIME_MAX)
 		ret->write.is_found = false;
 	if (read->v)
-		ret->read = given && given->load ? say_level(given->load)
-						 : ops_find_level(read, true);
+		ret->read = given && given->load
+				    ? make_level_of_rate(given->load)
+				    : ops_find_level(read, true);
 	if (gpu->v)
 		ret->gpu = ops_find_level(gpu, false);
 	if (!ret->gpu.is_found)
 		ret->gpu.threshold = GPU_BUSY;
-	judge_all(ret, write, read, gpu);
+	set_phase_of_each_sample(ret, write, read, gpu);
 	rc = find_bursts(ret, OPS_SAVE, write, &ret->saves, &ret->n_saves, err);
 	if (rc == 0 && read->v)
 		rc = find_bursts(ret, OPS_LOAD, read, &ret->loads,

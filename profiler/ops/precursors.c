@@ -178,8 +178,8 @@ static void panel_room_fini(struct panel_room *r)
 
 /* Does the node still recover from an earlier failure, so that it is not comparable with its peers?
  * Failures are in the order of time. */
-static bool is_aftermath(const struct ops_study *s, size_t window, size_t node,
-			 double at_s)
+static bool node_recovers_from_failure(const struct ops_study *s, size_t window,
+				       size_t node, double at_s)
 {
 	size_t k = s->w->v[window].failure;
 
@@ -193,7 +193,8 @@ static bool is_aftermath(const struct ops_study *s, size_t window, size_t node,
 	return false;
 }
 
-static bool is_compared(const struct ops_study *s, size_t node, size_t window)
+static bool cell_is_compared(const struct ops_study *s, size_t node,
+			     size_t window)
 {
 	return !s->is_idle || !s->is_idle[cell_of(s, node, window)];
 }
@@ -208,9 +209,10 @@ static size_t score_sample(struct ops_study *s, struct ops_panel *p,
 	float middle;
 
 	for (size_t node = 0; node < p->n_nodes; node++) {
-		bool is_known = p->rows[node] && !isnan(p->rows[node][at]) &&
-				is_compared(s, node, window) &&
-				!is_aftermath(s, window, node, at_s);
+		bool is_known =
+			p->rows[node] && !isnan(p->rows[node][at]) &&
+			cell_is_compared(s, node, window) &&
+			!node_recovers_from_failure(s, window, node, at_s);
 
 		r->values[node] = is_known ? p->rows[node][at] : NAN;
 		n += is_known;
@@ -249,8 +251,8 @@ static size_t score_panel(struct ops_study *s, struct ops_panel *p,
 	return most;
 }
 
-static int find_middles(struct ops_study *s, const struct ops_panel *p,
-			struct error *err)
+static int find_window_medians(struct ops_study *s, const struct ops_panel *p,
+			       struct error *err)
 {
 	size_t n = s->w->n;
 	AUTO_FREE float *room = calloc(n, sizeof(*room));
@@ -306,8 +308,8 @@ static bool is_slow_cell(const struct ops_study *s, size_t node, size_t window,
 	       side * s->share[cell] >= SLOW_SHARE;
 }
 
-static int add_slow(struct ops_study *s, const struct ops_slow *slow,
-		    struct error *err)
+static int add_slow_node(struct ops_study *s, const struct ops_slow *slow,
+			 struct error *err)
 {
 	if (array_grow(&s->found.slow, s->found.n_slow, &s->cap_slow, 16) < 0)
 		return error_nomem(err);
@@ -344,7 +346,7 @@ static int find_slow_node(struct ops_study *s, size_t signal, int slow,
 				.to_s = (double)w->v[last].begin_s + length_s,
 				.share = sum / (double)n,
 			};
-			int rc = add_slow(s, &one, err);
+			int rc = add_slow_node(s, &one, err);
 
 			if (rc < 0)
 				return rc;
@@ -364,7 +366,7 @@ static bool is_setting(size_t window)
 	return window % 2 == 0;
 }
 
-static double days_of(const struct ops_study *s, bool of_setting)
+static double count_window_days(const struct ops_study *s, bool of_setting)
 {
 	size_t n = 0;
 
@@ -397,7 +399,7 @@ static int set_threshold(struct ops_study *s, size_t signal,
 	}
 	s->found.signals[signal].threshold =
 		ops_find_threshold(far, n,
-				   s->budget * days_of(s, true) /
+				   s->budget * count_window_days(s, true) /
 					   (double)(s->found.n_signals *
 						    (n ? n : windows)));
 	return 0;
@@ -423,9 +425,9 @@ static void count_alarms(struct ops_study *s, size_t signal,
 			}
 }
 
-static int look_before_failure(struct ops_study *s, size_t signal,
-			       const struct ops_panel *p, size_t window,
-			       struct error *err)
+static int find_departure_before_failure(struct ops_study *s, size_t signal,
+					 const struct ops_panel *p,
+					 size_t window, struct error *err)
 {
 	size_t i = s->w->v[window].failure, known = 0;
 	const struct ops_failure *f = &s->f[i];
@@ -459,8 +461,9 @@ static int look_before_failure(struct ops_study *s, size_t signal,
 	return 0;
 }
 
-static int keep_usual(const struct ops_study *s, struct ops_signal_result *r,
-		      const struct ops_panel *p, struct error *err)
+static int store_usual_node_scores(const struct ops_study *s,
+				   struct ops_signal_result *r,
+				   const struct ops_panel *p, struct error *err)
 {
 	free(r->usual);
 	r->n_usual = 0;
@@ -494,7 +497,7 @@ int ops_study_add(struct ops_study *s, size_t signal, int slow,
 		r->nodes = score_panel(s, p, &room);
 	panel_room_fini(&room);
 	if (rc == 0)
-		rc = find_middles(s, p, err);
+		rc = find_window_medians(s, p, err);
 	r->is_elsewhere =
 		r->nodes < OPS_PEERS_MIN && count_nodes(p) >= OPS_PEERS_MIN;
 	for (uint32_t i = 0; rc == 0 && slow && i < p->n_nodes; i++)
@@ -504,8 +507,8 @@ int ops_study_add(struct ops_study *s, size_t signal, int slow,
 	if (rc == 0)
 		count_alarms(s, signal, p);
 	for (size_t w = s->w->n_rest; rc == 0 && w < s->w->n_all; w++)
-		rc = look_before_failure(s, signal, p, w, err);
-	return rc < 0 ? rc : keep_usual(s, r, p, err);
+		rc = find_departure_before_failure(s, signal, p, w, err);
+	return rc < 0 ? rc : store_usual_node_scores(s, r, p, err);
 }
 
 int ops_score_now(const struct ops_signal_result *r,
@@ -592,7 +595,7 @@ const struct ops_precursors *ops_study_end(struct ops_study *s)
 	for (size_t i = 0; i < p->n_signals; i++)
 		if (p->signals[i].nodes > nodes)
 			nodes = p->signals[i].nodes;
-	p->days = days_of(s, false);
+	p->days = count_window_days(s, false);
 	ops_bound_events(p->alarms, &p->alarms_low, &p->alarms_high);
 	/* Alarms are expected at the same rate in the windows before failures as in the test
 	 * windows, of which each node has one at each time. */

@@ -11,7 +11,7 @@
 #define LIKE_MIN 3 /* so many equal intervals in a row make a configuration */
 #define NORMAL_95 1.959964
 
-static bool is_like(double a, double b)
+static bool values_are_similar(double a, double b)
 {
 	return fabs(a - b) <= LIKE * fmax(a, b);
 }
@@ -49,7 +49,8 @@ static bool begins_setting(const struct ops_phases *p, size_t i)
 	if (i + LIKE_MIN >= p->n_saves)
 		return false;
 	for (size_t k = 1; k < LIKE_MIN; k++)
-		if (!is_like(interval_at(p, i), interval_at(p, i + k)))
+		if (!values_are_similar(interval_at(p, i),
+					interval_at(p, i + k)))
 			return false;
 	return true;
 }
@@ -81,7 +82,7 @@ static void measure_setting(struct ops_phases *p, size_t index, double *v)
 		v[i - first] = p->saves[i].peak;
 	s->peak = median_of(v, s->saves);
 	for (size_t i = first; i < last; i++)
-		if (is_like(interval_at(p, i), s->interval_s))
+		if (values_are_similar(interval_at(p, i), s->interval_s))
 			v[n++] = interval_at(p, i);
 	s->n = n;
 	s->interval_s = median_of(v, n);
@@ -104,7 +105,8 @@ int ops_find_settings(struct ops_phases *p, struct error *err)
 	for (size_t i = 0; i + 1 < p->n_saves; i++) {
 		double length = interval_at(p, i);
 		bool is_same =
-			n && is_like(length, p->settings[n - 1].interval_s);
+			n && values_are_similar(length,
+						p->settings[n - 1].interval_s);
 
 		if (!is_same && begins_setting(p, i)) {
 			if (array_grow(&p->settings, n, &cap, 4) < 0)
@@ -129,7 +131,7 @@ int ops_find_settings(struct ops_phases *p, struct error *err)
 	return 0;
 }
 
-static double pick_value(const struct ops_burst *b, int which)
+static double get_burst_value(const struct ops_burst *b, int which)
 {
 	return which == 0   ? b->node_bytes.min
 	       : which == 1 ? b->node_bytes.median
@@ -144,8 +146,8 @@ static size_t pick_values(const struct ops_phases *p, size_t setting, int which,
 
 	for (size_t i = 0; i < p->n_saves; i++)
 		if (p->saves[i].setting == setting && p->saves[i].nodes &&
-		    !isnan(pick_value(&p->saves[i], which)))
-			v[n++] = pick_value(&p->saves[i], which);
+		    !isnan(get_burst_value(&p->saves[i], which)))
+			v[n++] = get_burst_value(&p->saves[i], which);
 	return n;
 }
 
