@@ -43,7 +43,8 @@ struct control_client {
 	const atomic_bool *is_gone; /* ends calls early; NULL: nothing does */
 };
 
-static int no_answer(const struct control_client *c, struct error *err)
+static int set_no_answer_error(const struct control_client *c,
+			       struct error *err)
 {
 	return error_set(err, ETIMEDOUT,
 			 "no answer from %s within %" PRIu32 " ms",
@@ -59,7 +60,7 @@ static int connect_once(struct control_client *c, struct error *err)
 			      c->cfg.timeout_ms ? c->cfg.timeout_ms : DAY_MS);
 
 	if (fd == -EAGAIN)
-		return no_answer(c, err);
+		return set_no_answer_error(c, err);
 	if (fd == -EACCES)
 		return error_set(err, EACCES,
 				 "socket '%s': only root may ask %s%s", c->path,
@@ -108,8 +109,8 @@ static int connect_patiently(struct control_client *c, struct error *err)
 	}
 }
 
-static uint32_t plain_left_ms(struct control_patience *p,
-			      const struct error *why)
+static uint32_t get_plain_wait_left_ms(struct control_patience *p,
+				       const struct error *why)
 {
 	struct plain_patience *w =
 		container_of(p, struct plain_patience, patience);
@@ -122,7 +123,7 @@ static uint32_t plain_left_ms(struct control_patience *p,
 	return now < end ? (uint32_t)(end - now) : 0;
 }
 
-static void plain_is_there(struct control_patience *p)
+static void note_server_is_there(struct control_patience *p)
 {
 	container_of(p, struct plain_patience, patience)->since_ms = 0;
 }
@@ -143,8 +144,8 @@ static int client_new(const struct control_client_config *cfg,
 	c->fd = -1;
 	c->in.limit = CONTROL_HEAD_MAX + CONTROL_REPLY_MAX + 65536;
 	c->plain = (struct plain_patience){
-		.patience = { .left_ms = plain_left_ms,
-			      .is_there = plain_is_there },
+		.patience = { .left_ms = get_plain_wait_left_ms,
+			      .is_there = note_server_is_there },
 		.wait_ms = cfg->wait_ms,
 	};
 	c->patience = cfg->patience  ? cfg->patience
@@ -203,7 +204,7 @@ static int wait_ready(struct control_client *c, short events, int64_t deadline,
 		again = n < 0 ? errno == EINTR : n == 0 && left > tick;
 	} while (again);
 	if (n == 0)
-		return no_answer(c, err);
+		return set_no_answer_error(c, err);
 	return n < 0 ? error_errno(err, errno, "poll") : 0;
 }
 

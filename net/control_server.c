@@ -109,7 +109,7 @@ static int control_on_error(void *arg, int status, const char *message,
 	return control_error_format(&err, ret, NULL);
 }
 
-static void leave_lane(struct control_work *w, bool is_answered)
+static void leave_lane_of_work(struct control_work *w, bool is_answered)
 {
 	if (w->turn.lane)
 		lanes_leave(w->server->cfg.lanes, &w->turn, is_answered,
@@ -171,7 +171,7 @@ static void control_submit(struct control_work *w)
 	if (pool_submit(w->server->cfg.pools[w->call.kind], &w->work) == 0)
 		return;
 	w->at_work = false;
-	leave_lane(w, false);
+	leave_lane_of_work(w, false);
 	control_refuse_busy(w);
 }
 
@@ -199,7 +199,7 @@ static void control_done(struct work *work)
 	struct control_work *w = container_of(work, struct control_work, work);
 
 	w->at_work = false;
-	leave_lane(w, !atomic_load(&w->call.is_gone));
+	leave_lane_of_work(w, !atomic_load(&w->call.is_gone));
 	if (w->rc == CONTROL_LATER && is_wanted(w) && !w->server->stopped)
 		control_submit_later(w);
 	else if (w->rc >= HTTPD_OK)
@@ -287,7 +287,7 @@ static void control_on_gone(void *arg, struct httpd_request *r)
 	atomic_store(&w->call.is_gone, true);
 	if (w->at_work)
 		return;
-	leave_lane(w, false);
+	leave_lane_of_work(w, false);
 	control_refuse(w, ECANCELED, "whoever asked has left");
 }
 
@@ -302,7 +302,7 @@ static const struct httpd_handler handler = {
 
 /* Limit of places that one owner's requests may hold: half; all requests of root count as
  * one owner's. */
-static size_t places_of(const struct control_server_config *cfg)
+static size_t max_control_connections(const struct control_server_config *cfg)
 {
 	if (cfg->listen)
 		return FIGURES_CONNECTIONS;
@@ -323,7 +323,7 @@ int control_server_new(const struct control_server_config *cfg,
 		.option = cfg->option,
 		.listen = cfg->listen,
 		.group = cfg->group,
-		.connections_max = places_of(cfg),
+		.connections_max = max_control_connections(cfg),
 		.body_memory = BODY_MEMORY,
 		.answer_memory = ANSWER_MEMORY,
 		.idle_ns = cfg->group || cfg->listen ? patience : ROOT_IDLE_NS,

@@ -61,7 +61,7 @@ static void call_free(struct grpc_call *c)
 	free(c);
 }
 
-static void call_drained(struct grpc_call *c)
+static void run_drained_callback(struct grpc_call *c)
 {
 	void (*fn)(struct grpc_call *, void *) = c->drained;
 
@@ -85,7 +85,7 @@ static void call_detach(struct grpc_call *c)
 	}
 	buf_fini(&c->out);
 	c->out_off = 0;
-	call_drained(c);
+	run_drained_callback(c);
 }
 
 static void grpc_conn_wake(struct grpc_conn *conn)
@@ -103,8 +103,8 @@ static nghttp2_nv grpc_conn_header(const char *name, const char *value)
 }
 
 /* Make the headers grpc-status and, if there is a text, grpc-message. Returns their number. */
-static size_t status_headers(struct grpc_call *c, char number[12],
-			     struct buf *text, nghttp2_nv out[2])
+static size_t make_status_headers(struct grpc_call *c, char number[12],
+				  struct buf *text, nghttp2_nv out[2])
 {
 	snprintf(number, 12, "%d", (int)c->status);
 	out[0] = grpc_conn_header("grpc-status", number);
@@ -119,7 +119,7 @@ static int submit_trailer(struct grpc_call *c)
 	AUTO_BUF text = BUF_INIT;
 	char number[12];
 	nghttp2_nv nv[2];
-	size_t n = status_headers(c, number, &text, nv);
+	size_t n = make_status_headers(c, number, &text, nv);
 
 	return nghttp2_submit_trailer(c->conn->session, c->stream_id, nv, n);
 }
@@ -150,7 +150,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t stream_id,
 
 	if (n == 0 && !c->finished) {
 		/* The drained callback may send more, or finish the call. */
-		call_drained(c);
+		run_drained_callback(c);
 		n = call_take_bytes(c, out, len);
 	}
 	if (c->finished && c->out.len == 0) {
@@ -178,7 +178,7 @@ static int grpc_conn_respond(struct grpc_call *c)
 
 	c->responded = true;
 	if (c->finished && c->out.len == 0)
-		n += status_headers(c, number, &text, nv + 2);
+		n += make_status_headers(c, number, &text, nv + 2);
 	return nghttp2_submit_response(c->conn->session, c->stream_id, nv, n,
 				       n == 2 ? &data : NULL);
 }
@@ -573,7 +573,7 @@ int64_t grpc_conn_expire(struct grpc_conn *conn)
 		c->expired = true;
 		set_status(c, GRPC_STATUS_DEADLINE_EXCEEDED,
 			   "the deadline is over; the work goes on");
-		call_drained(c);
+		run_drained_callback(c);
 	}
 	return next;
 }

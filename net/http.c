@@ -183,7 +183,8 @@ static size_t on_header(char *data, size_t unit, size_t n, void *arg)
 	return all;
 }
 
-static size_t keep_body(struct exchange *x, const char *data, size_t len)
+static size_t append_response_body(struct exchange *x, const char *data,
+				   size_t len)
 {
 	bool good = x->r->status / 100 == 2;
 	size_t max = good ? HTTP_BODY_MAX : HTTP_ERROR_BODY_MAX;
@@ -211,7 +212,7 @@ static size_t on_body(char *data, size_t unit, size_t n, void *arg)
 	int rc;
 
 	if (!x->req->sink || x->r->status / 100 != 2)
-		return keep_body(x, data, len);
+		return append_response_body(x, data, len);
 	if (x->req->pace && !x->req->is_greedy)
 		http_flow_took(&x->conn->flow, len, x->req->pace);
 	rc = x->req->sink->put(x->req->sink, x->r, data, len, x->err);
@@ -460,12 +461,13 @@ void http_free(struct http *c)
 	free(c);
 }
 
-static enum conn_class class_of(const struct http_request *req)
+static enum conn_class conn_class_of_request(const struct http_request *req)
 {
 	return is_bulk(req) ? CONN_BULK : CONN_URGENT;
 }
 
-static struct http_conn *take_conn(struct http *c, enum conn_class class)
+static struct http_conn *take_conn_from_pool(struct http *c,
+					     enum conn_class class)
 {
 	struct http_conn *conn;
 
@@ -479,8 +481,8 @@ static struct http_conn *take_conn(struct http *c, enum conn_class class)
 	return conn ? conn : conn_new();
 }
 
-static void give_conn(struct http *c, enum conn_class class,
-		      struct http_conn *conn)
+static void return_conn_to_pool(struct http *c, enum conn_class class,
+				struct http_conn *conn)
 {
 	curl_easy_reset(conn->easy);
 	http_flow_pause(&conn->flow);
@@ -638,7 +640,8 @@ static void set_login(CURL *h, const struct http_request *req)
 	(void)curl_easy_setopt(h, CURLOPT_COOKIEFILE, "");
 }
 
-static int keep_url(CURL *h, struct http_response *r, struct error *err)
+static int set_redirected_url(CURL *h, struct http_response *r,
+			      struct error *err)
 {
 	char *url = NULL, *referer = NULL;
 	long n = 0;
@@ -711,7 +714,8 @@ static CURLcode http_perform(struct exchange *x, int64_t begun_ns)
 }
 
 /* Note how long the request took, and how long it waited for the server. */
-static void note_times(CURL *h, const struct exchange *x, int64_t begun_ns)
+static void set_response_times(CURL *h, const struct exchange *x,
+			       int64_t begun_ns)
 {
 	int64_t now = clock_now_ns(), sent = begun_ns, answered = now;
 	curl_off_t ready_us = 0;
@@ -759,7 +763,7 @@ static int http_run(CURL *h, struct exchange *x)
 	x->window_ns = begun_ns;
 	code = http_perform(x, begun_ns);
 	x->r->is_refused = is_refused(h, code);
-	note_times(h, x, begun_ns);
+	set_response_times(h, x, begun_ns);
 	(void)curl_easy_setopt(h, CURLOPT_ERRORBUFFER, NULL);
 	if (x->rc < 0)
 		return x->rc;
@@ -769,14 +773,14 @@ static int http_run(CURL *h, struct exchange *x)
 				  x->r->status != 0, x->client->cfg.cures,
 				  x->err);
 	http_heard(x, clock_now_ns());
-	return keep_url(h, x->r, x->err);
+	return set_redirected_url(h, x->r, x->err);
 }
 
 int http_do(struct http *c, const struct http_request *req,
 	    struct http_response *r, struct error *err)
 {
 	struct exchange x = { .client = c, .req = req, .r = r, .err = err };
-	enum conn_class class = class_of(req);
+	enum conn_class class = conn_class_of_request(req);
 	struct curl_slist *headers;
 	struct http_conn *conn;
 	CURL *h;
@@ -790,11 +794,11 @@ int http_do(struct http *c, const struct http_request *req,
 	r->took_ns = r->wait_ns = 0;
 	buf_reset(&r->headers);
 	buf_reset(&r->body);
-	conn = take_conn(c, class);
+	conn = take_conn_from_pool(c, class);
 	headers = make_headers(req);
 	if (!conn || !headers) {
 		if (conn)
-			give_conn(c, class, conn);
+			return_conn_to_pool(c, class, conn);
 		curl_slist_free_all(headers);
 		return error_nomem(err);
 	}
@@ -809,7 +813,7 @@ int http_do(struct http *c, const struct http_request *req,
 		rc = error_nomem(err);
 	else
 		rc = http_run(h, &x);
-	give_conn(c, class, conn);
+	return_conn_to_pool(c, class, conn);
 	curl_slist_free_all(headers);
 	return rc;
 }

@@ -60,7 +60,7 @@ static bool awaits_body(const struct httpd_conn *c)
 
 /* Does the connection count as one of its owner's: is its request waiting for a body,
  * running, or being answered? */
-static bool holds_place(const struct httpd_conn *c)
+static bool conn_counts_for_owner(const struct httpd_conn *c)
 {
 	return awaits_body(c) || c->state == CONN_RUNNING ||
 	       c->state == CONN_ANSWER;
@@ -68,12 +68,12 @@ static bool holds_place(const struct httpd_conn *c)
 
 /* Is it sending an answer to an unknown client? Such answers are small and sent at once, so
  * these connections may be closed. */
-static bool is_unread(const struct httpd_conn *c)
+static bool conn_answers_unknown_client(const struct httpd_conn *c)
 {
 	return c->state == CONN_ANSWER && c->share == c->server->shares;
 }
 
-static void leave_large(struct httpd_conn *c)
+static void forget_large_answer(struct httpd_conn *c)
 {
 	if (!c->large)
 		return;
@@ -83,37 +83,37 @@ static void leave_large(struct httpd_conn *c)
 	c->large = 0;
 }
 
-static void leave_lists(struct httpd_conn *c)
+static void remove_conn_from_lists(struct httpd_conn *c)
 {
-	leave_large(c);
-	if (holds_place(c))
+	forget_large_answer(c);
+	if (conn_counts_for_owner(c))
 		c->share->held--;
 	if (c->state == CONN_HEAD) {
 		TAILQ_REMOVE(&c->server->idle, c, some);
 	} else if (c->state == CONN_QUEUED) {
 		TAILQ_REMOVE(&c->server->waiting, c, some);
 		c->server->stats.bodies_waiting--;
-	} else if (is_unread(c)) {
+	} else if (conn_answers_unknown_client(c)) {
 		TAILQ_REMOVE(&c->server->unread, c, some);
 	}
 }
 
 static void set_state(struct httpd_conn *c, enum httpd_conn_state state)
 {
-	leave_lists(c);
+	remove_conn_from_lists(c);
 	c->state = state;
-	if (holds_place(c))
+	if (conn_counts_for_owner(c))
 		c->share->held++;
 	if (state == CONN_HEAD) {
 		TAILQ_INSERT_TAIL(&c->server->idle, c, some);
 	} else if (state == CONN_QUEUED) {
 		TAILQ_INSERT_TAIL(&c->server->waiting, c, some);
 		c->server->stats.bodies_waiting++;
-	} else if (is_unread(c)) {
+	} else if (conn_answers_unknown_client(c)) {
 		TAILQ_INSERT_TAIL(&c->server->unread, c, some);
 	}
 	/* Now there is a connection that can be closed for a newcomer. */
-	if ((state == CONN_HEAD || is_unread(c)) &&
+	if ((state == CONN_HEAD || conn_answers_unknown_client(c)) &&
 	    c->server->listener.is_paused &&
 	    c->server->stats.connections <= c->server->cfg.connections_max)
 		listener_resume(&c->server->listener);
@@ -156,7 +156,7 @@ static void free_conn(struct httpd_conn *c)
 	end_stream(c);
 
 	drop_request(c);
-	leave_lists(c);
+	remove_conn_from_lists(c);
 	free_body(c);
 	free(c->head);
 	fd_close(c->peer.pidfd);
@@ -200,7 +200,8 @@ static bool send_continue(struct httpd_conn *c)
 }
 
 /* Seeded hash, so that nobody can choose names that fall into one share. */
-static struct httpd_share *share_of(struct httpd *s, const char *owner)
+static struct httpd_share *find_share_of_owner(struct httpd *s,
+					       const char *owner)
 {
 	if (!owner)
 		return &s->shares[0];
@@ -240,7 +241,7 @@ static bool take_memory(struct httpd_conn *c)
 }
 
 /* The first waiting connection whose owner may still take memory. */
-static struct httpd_conn *first_waiting(struct httpd *s)
+static struct httpd_conn *find_first_waiting_conn(struct httpd *s)
 {
 	struct httpd_conn *c;
 
@@ -264,7 +265,7 @@ static void grant_bodies(struct httpd *s)
 {
 	struct httpd_conn *c;
 
-	while ((c = first_waiting(s)) && take_memory(c)) {
+	while ((c = find_first_waiting_conn(s)) && take_memory(c)) {
 		begin_body(c);
 		/* Bytes that arrived before had to stay in the buffer: process them now. */
 		bufferevent_trigger(c->bev, EV_READ,
@@ -345,7 +346,8 @@ static bool want_body(struct httpd_conn *c, uint64_t max)
 	}
 	if (h->content_length == 0)
 		return run_request(c);
-	if (may_take_memory(c) && !first_waiting(c->server) && take_memory(c)) {
+	if (may_take_memory(c) && !find_first_waiting_conn(c->server) &&
+	    take_memory(c)) {
 		begin_body(c);
 		return true;
 	}
@@ -375,13 +377,13 @@ static bool handle_head(struct httpd_conn *c, size_t len)
 			       sizeof(c->req.peer_node));
 	max = s->cfg.handler->head(s->cfg.arg, &c->req);
 	if (c->state == CONN_HEAD)
-		c->share = share_of(s, c->req.owner);
+		c->share = find_share_of_owner(s, c->req.owner);
 	return c->state == CONN_HEAD ? want_body(c, max) : true;
 }
 
 /* Is the input a line of JSON? A program of an older release sends that to a Unix socket and
  * expects a line: it is told at once that the releases differ. */
-static bool is_line(const struct httpd_conn *c, struct evbuffer *in)
+static bool input_is_json_line(const struct httpd_conn *c, struct evbuffer *in)
 {
 	char first = 'A';
 
@@ -413,7 +415,7 @@ static bool step_head(struct httpd_conn *c)
 		c->head_begun = true;
 		set_deadline(c, c->server->cfg.request_ns);
 	}
-	c->is_bare = is_line(c, in);
+	c->is_bare = input_is_json_line(c, in);
 	if (c->is_bare)
 		return httpd_conn_refuse(c, HTTPD_BAD_REQUEST,
 					 "that is not HTTP: the programs of "
@@ -475,8 +477,8 @@ static void count_answer(struct httpd *s, const struct httpd_request *r,
 		t->request_ns_total += (uint64_t)(clock_now_ns() - r->begun_ns);
 }
 
-static int put_head(struct httpd_conn *c, const struct httpd_reply *r,
-		    uint64_t len, struct evbuffer *out)
+static int append_answer_head(struct httpd_conn *c, const struct httpd_reply *r,
+			      uint64_t len, struct evbuffer *out)
 {
 	char date[64];
 	time_t now = time(NULL);
@@ -514,7 +516,7 @@ static void release_shared(const void *data, size_t len, void *arg)
 }
 
 /* Move the body to the output without a copy. */
-static int put_body(struct httpd_reply *r, struct evbuffer *out)
+static int append_answer_body(struct httpd_reply *r, struct evbuffer *out)
 {
 	size_t len = r->body.len;
 	char *text;
@@ -557,7 +559,7 @@ static uint64_t large_answer_bytes(const struct httpd_conn *c,
 }
 
 /* The oldest unread large answer of the owner that has most bytes of them. */
-static struct httpd_conn *first_of_most(const struct httpd *s)
+static struct httpd_conn *find_largest_unread_answer(const struct httpd *s)
 {
 	struct httpd_conn *most = TAILQ_FIRST(&s->large), *c;
 
@@ -578,7 +580,7 @@ static bool make_room_for_answer(const struct httpd_conn *c, uint64_t more)
 
 	while (s->stats.answer_bytes &&
 	       s->stats.answer_bytes + more > s->cfg.answer_memory) {
-		most = first_of_most(s);
+		most = find_largest_unread_answer(s);
 		if (c->share != s->shares &&
 		    most->share->large < c->share->large + more)
 			return false;
@@ -588,7 +590,7 @@ static bool make_room_for_answer(const struct httpd_conn *c, uint64_t more)
 	return true;
 }
 
-static void hold_large(struct httpd_conn *c, uint64_t n)
+static void note_large_answer(struct httpd_conn *c, uint64_t n)
 {
 	if (!n)
 		return;
@@ -598,7 +600,7 @@ static void hold_large(struct httpd_conn *c, uint64_t n)
 	TAILQ_INSERT_TAIL(&c->server->large, c, by_large);
 }
 
-static uint64_t least_bps(const struct httpd *s)
+static uint64_t get_least_answer_bps(const struct httpd *s)
 {
 	const uint64_t share = s->cfg.send_rate / RATE_CLIENTS + 1;
 
@@ -606,7 +608,8 @@ static uint64_t least_bps(const struct httpd *s)
 }
 
 /* Replace an answer for which memory is short by an error that asks to try later. */
-static void answer_later(const struct httpd_conn *c, struct httpd_reply *r)
+static void replace_answer_by_retry_later(const struct httpd_conn *c,
+					  struct httpd_reply *r)
 {
 	const struct httpd_config *cfg = &c->server->cfg;
 
@@ -670,7 +673,7 @@ void httpd_more(struct httpd_request *req)
 		fill_stream(c);
 }
 
-static uint64_t length_of(const struct httpd_reply *r)
+static uint64_t get_reply_length(const struct httpd_reply *r)
 {
 	if (r->stream.read)
 		return r->stream.len;
@@ -701,10 +704,10 @@ void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 	int rc;
 
 	if (large && !make_room_for_answer(c, large)) {
-		answer_later(c, r);
+		replace_answer_by_retry_later(c, r);
 		large = 0;
 	}
-	len = length_of(r);
+	len = get_reply_length(r);
 	count_answer(c->server, req, r->status);
 	/* Drop the unread part of the body, unless the client waits for "100 Continue" to
 	 * send it. */
@@ -715,7 +718,7 @@ void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 	}
 	free_body(c);
 	set_state(c, CONN_ANSWER);
-	hold_large(c, large);
+	note_large_answer(c, large);
 	grant_bodies(c->server);
 	if (!c->bev) {
 		httpd_reply_fini(r);
@@ -726,14 +729,15 @@ void httpd_answer(struct httpd_request *req, struct httpd_reply *r)
 	c->server->stats.sent_bytes_total += len;
 	set_deadline(c,
 		     c->server->cfg.request_ns +
-			     (int64_t)(len / least_bps(c->server)) * NS_PER_S);
+			     (int64_t)(len / get_least_answer_bps(c->server)) *
+				     NS_PER_S);
 	(void)bufferevent_enable(c->bev, EV_READ);
 	out = bufferevent_get_output(c->bev);
-	rc = c->is_bare ? 0 : put_head(c, r, len, out);
+	rc = c->is_bare ? 0 : append_answer_head(c, r, len, out);
 	if (rc == 0 && !is_head(c) && r->stream.read)
 		begin_stream(c, r);
 	else if (rc == 0 && !is_head(c) && len)
-		rc = put_body(r, out);
+		rc = append_answer_body(r, out);
 	httpd_reply_fini(r);
 	if (rc < 0)
 		cut_answer(c);

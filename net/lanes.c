@@ -118,13 +118,13 @@ static size_t count_inside(const struct lanes *l)
 
 /* Are only the last places, a quarter of all, left? Names with several places leave these to
  * names that have none. */
-static bool is_in_quarter(const struct lanes *l, size_t all)
+static bool only_last_quarter_is_left(const struct lanes *l, size_t all)
 {
 	return all >= l->cfg.all - l->cfg.all / 4;
 }
 
 /* Places that are kept for good names and not taken by them yet. */
-static size_t kept_for_good(const struct lanes *l)
+static size_t count_places_kept_for_good(const struct lanes *l)
 {
 	size_t kept = l->cfg.all / 8;
 
@@ -152,11 +152,11 @@ static bool has_room(const struct lanes *l, const struct lane *lane,
 		strange_lanes++;
 	}
 	if (lane->n_inside > 0)
-		return !is_in_quarter(l, all) &&
+		return !only_last_quarter_is_left(l, all) &&
 		       (good || strange < l->cfg.strange_most);
 	if (good)
 		return all < l->cfg.all;
-	return all < l->cfg.all - kept_for_good(l) &&
+	return all < l->cfg.all - count_places_kept_for_good(l) &&
 	       strange_lanes < l->cfg.strange_most;
 }
 
@@ -166,7 +166,7 @@ static void begin_turn_in_lane(struct lanes *l, struct lane *lane,
 	struct lane_turn **p;
 
 	t->has_good_place = lane->n_inside == 0 && lane_is_good(lane, now_ns) &&
-			    is_in_quarter(l, count_inside(l));
+			    only_last_quarter_is_left(l, count_inside(l));
 	l->n_good_places += t->has_good_place;
 	for (p = &lane->inside; *p; p = &(*p)->next)
 		;
