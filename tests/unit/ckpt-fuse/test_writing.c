@@ -272,7 +272,7 @@ Test(writing, that_is_idle_leaves_columns_to_others)
 	expect_file("f", data, 4 * UNIT);
 }
 
-/* What is in memory is newer than what is stored. */
+/* The bytes in memory are newer than the stored ones, which a change must not read over them. */
 Test(writing, of_one_unit_with_attributes_is_changed_after_a_commit)
 {
 	const struct xattr_change change = { .name = "user.a",

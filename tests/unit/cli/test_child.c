@@ -154,7 +154,7 @@ Test(child, that_is_tied_ends_as_its_program)
 			 "install it, or mend PATH\n");
 }
 
-/* What `fd` still gives until nobody has its other end open. */
+/* Read `fd` until nobody has its other end open. */
 static void read_to_end(int fd, char *ret, size_t size)
 {
 	size_t len = 0;

@@ -10,17 +10,10 @@
 #include "objects/oci_hosts.h"
 #include "objects/oci_providers.h"
 #include "objects/oci_registry_auth.h"
+#include "logins_fixture.h"
 #include "oci_fixture.h"
 
 TestSuite(oci_logins, .timeout = 120);
-
-static struct oci_logins *new_logins(void)
-{
-	struct oci_logins *l;
-
-	cr_assert_eq(oci_logins_new(NULL, &l, NULL), 0);
-	return l;
-}
 
 static int show(struct oci_logins *l, const char *repo, const char *by,
 		const char *password, int64_t at)
@@ -32,33 +25,6 @@ static int show(struct oci_logins *l, const char *repo, const char *by,
 					 .password = password };
 
 	return oci_logins_show(l, &login, at, NULL);
-}
-
-/* The password that is tried next, the caller's; NULL: none. */
-static char *next(struct oci_logins *l, const char *host, const char *repo,
-		  uint64_t *id)
-{
-	struct credentials c = { .user = NULL };
-	char *password;
-
-	if (oci_logins_find(l, host, repo, &c, id) < 0)
-		return NULL;
-	password = steal_ptr(&c.password);
-	credentials_fini(&c);
-	return password;
-}
-
-static void expect_next(struct oci_logins *l, const char *repo,
-			const char *want)
-{
-	uint64_t id;
-	AUTO_FREE char *got = next(l, "h:1", repo, &id);
-
-	if (want)
-		cr_expect(got && strcmp(got, want) == 0, "%s: '%s', not '%s'",
-			  repo, got ? got : "", want);
-	else
-		cr_expect_null(got);
 }
 
 Test(oci_logins, are_for_their_repository_alone)
@@ -74,8 +40,8 @@ Test(oci_logins, are_for_their_repository_alone)
 	expect_next(l, "team/app", "p");
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		expect_next(l, others[i], NULL);
-	cr_expect_null(next(l, "h:2", "team/app", &id));
-	cr_expect_null(next(l, "h", "team/app", &id));
+	cr_expect_null(next_password(l, "h:2", "team/app", &id));
+	cr_expect_null(next_password(l, "h", "team/app", &id));
 	oci_logins_free(l);
 }
 
@@ -85,13 +51,13 @@ Test(oci_logins, that_worked_go_first_and_refused_ones_not_at_all)
 	uint64_t good, bad;
 
 	(void)!show(l, "r", "a", "good", 1);
-	free(next(l, "h:1", "r", &good));
+	free(next_password(l, "h:1", "r", &good));
 	oci_logins_note(l, good, true);
 	(void)!show(l, "r", "b", "wrong", 2);
 	expect_next(l, "r", "good");
 	oci_logins_note(l, good, false);
 	expect_next(l, "r", "wrong");
-	free(next(l, "h:1", "r", &bad));
+	free(next_password(l, "h:1", "r", &bad));
 	oci_logins_note(l, bad, false);
 	expect_next(l, "r", NULL);
 	/* A login that is shown again is thought to be good. */
@@ -117,7 +83,7 @@ Test(oci_logins, of_a_namespace_that_shows_many_displace_its_own_only)
 	/* All of the other's are refused, one after the other. */
 	for (int i = 0; i < OCI_LOGINS_EACH; i++) {
 		uint64_t id;
-		AUTO_FREE char *got = next(l, "h:1", "r", &id);
+		AUTO_FREE char *got = next_password(l, "h:1", "r", &id);
 
 		if (got && strncmp(got, "wrong", 5) == 0)
 			oci_logins_note(l, id, false);
@@ -141,7 +107,7 @@ Test(oci_logins, that_are_new_are_news_for_their_repository_alone)
 	(void)!show(l, "r", "b", "p", 4);
 	cr_expect_neq(oci_logins_news(l, "h:1", "r"), before);
 	before = oci_logins_news(l, "h:1", "r");
-	free(next(l, "h:1", "r", &id));
+	free(next_password(l, "h:1", "r", &id));
 	oci_logins_note(l, id, false);
 	(void)!show(l, "r", "b", "p", 5);
 	cr_expect_neq(oci_logins_news(l, "h:1", "r"), before,
@@ -156,7 +122,7 @@ Test(oci_logins, of_many_namespaces_do_not_displace_what_has_worked)
 	uint64_t id;
 
 	(void)!show(l, "r", "quiet", "good", 1);
-	free(next(l, "h:1", "r", &id));
+	free(next_password(l, "h:1", "r", &id));
 	oci_logins_note(l, id, true);
 	for (int i = 0; i < 4 * OCI_LOGINS_EACH; i++) {
 		(void)snprintf(by, sizeof(by), "loud%d", i);
@@ -248,7 +214,7 @@ Test(oci_logins, come_back_from_their_file)
 	(void)!show(l, "r", "a", "p\"\\\n", 5);
 	cr_assert_eq(oci_logins_show(l, &token, 6, NULL), 1);
 	(void)!show(l, "refused", "a", "p", 7);
-	free(next(l, "h:1", "refused", &id));
+	free(next_password(l, "h:1", "refused", &id));
 	oci_logins_note(l, id, false);
 	cr_assert_eq(oci_logins_encode(l, &text, NULL), 0);
 	cr_assert_eq(oci_logins_decode(again, text.data, text.len, NULL), 0);
@@ -321,12 +287,12 @@ Test(oci_logins, of_secrets_are_for_images_of_their_pods_and_go_with_them)
 	expect_next(l, "team/app", "p1");
 	expect_next(l, "team/model", "p1");
 	expect_next(l, "team/other", NULL);
-	cr_expect_null(next(l, "h:2", "team/app", &id));
+	cr_expect_null(next_password(l, "h:2", "team/app", &id));
 	/* The secret has another password now, and no pod has the image team/model. */
 	cr_expect_eq(have_secret(l, "team/app", CONFIG_P2, 1), 1);
 	expect_next(l, "team/app", "p2");
 	expect_next(l, "team/model", NULL);
-	free(next(l, "h:1", "team/app", &id));
+	free(next_password(l, "h:1", "team/app", &id));
 	cr_expect(oci_logins_has(l, id));
 	cr_expect_eq(replace_secrets(l, NULL, 0), 0);
 	expect_next(l, "team/app", NULL);
@@ -341,7 +307,7 @@ Test(oci_logins, of_a_secret_that_was_refused_are_tried_for_a_newer_pod)
 	uint64_t id;
 
 	(void)have_secret(l, "r", CONFIG_P1, 10);
-	free(next(l, "h:1", "r", &id));
+	free(next_password(l, "h:1", "r", &id));
 	oci_logins_note(l, id, false);
 	news = oci_logins_news(l, "h:1", "r");
 	for (int i = 0; i < 3; i++) {
@@ -425,7 +391,7 @@ Test(oci_logins, of_secrets_have_docker_s_old_name_for_its_registry)
 
 	s.host = "docker.io";
 	cr_expect_eq(replace_secrets(l, &s, 1), 1);
-	got = next(l, "docker.io", "library/nginx", &id);
+	got = next_password(l, "docker.io", "library/nginx", &id);
 	cr_assert_not_null(got);
 	cr_expect_str_eq(got, "p");
 	oci_logins_free(l);

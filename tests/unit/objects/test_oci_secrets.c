@@ -3,44 +3,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "objects/oci_registry_auth.h"
+#include "logins_fixture.h"
 
 TestSuite(oci_secrets, .timeout = 120);
-
-static struct oci_logins *new_logins(void)
-{
-	struct oci_logins *l;
-
-	cr_assert_eq(oci_logins_new(NULL, &l, NULL), 0);
-	return l;
-}
-
-/* The password that is tried next, the caller's; NULL: none. */
-static char *next(struct oci_logins *l, const char *host, const char *repo,
-		  uint64_t *id)
-{
-	struct credentials c = { .user = NULL };
-	char *password;
-
-	if (oci_logins_find(l, host, repo, &c, id) < 0)
-		return NULL;
-	password = steal_ptr(&c.password);
-	credentials_fini(&c);
-	return password;
-}
-
-static void expect_next(struct oci_logins *l, const char *repo,
-			const char *want)
-{
-	uint64_t id;
-	AUTO_FREE char *got = next(l, "h:1", repo, &id);
-
-	if (want)
-		cr_expect(got && strcmp(got, want) == 0, "%s: '%s', not '%s'",
-			  repo, got ? got : "", want);
-	else
-		cr_expect_null(got);
-}
 
 /* "auth" is u:PASSWORD, in base 64. */
 #define CONFIG_P1 "{\"auths\":{\"h:1\":{\"auth\":\"dTpwMQ==\"}}}"
@@ -87,7 +52,7 @@ static size_t refuse_all(struct oci_logins *l)
 	size_t n = 0;
 	uint64_t id;
 
-	while ((got = next(l, "h:1", "r", &id))) {
+	while ((got = next_password(l, "h:1", "r", &id))) {
 		oci_logins_note(l, id, false);
 		free(steal_ptr(&got));
 		n++;
