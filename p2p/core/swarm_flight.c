@@ -348,7 +348,7 @@ void swarm_got(struct swarm *s, unsigned int peer, uint32_t piece, int64_t now)
 		if (s->cfg.is_unverified && peer != SWARM_NONE)
 			s->pieces[piece].flags |= PIECE_UNVOUCHED;
 		else if (s->cfg.is_unverified)
-			s->unvouched_read += s->cfg.sizes[piece];
+			origin_owes(s, piece);
 		flight_cancel_all(s, piece);
 		swarm_satisfied(s, piece, now);
 	}

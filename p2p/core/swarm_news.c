@@ -222,19 +222,15 @@ void swarm_doubt(struct swarm *s, uint32_t piece)
 
 void swarm_vouch(struct swarm *s, struct swarm_range r)
 {
-	uint64_t read = 0;
-
 	for (uint32_t i = r.first; i - r.first < r.n && i < s->cfg.n_pieces;
 	     i++) {
-		if (!(s->pieces[i].flags & PIECE_UNVOUCHED)) {
-			read += swarm_has(s, i) ? s->cfg.sizes[i] : 0;
+		origin_owes_no_more(s, i);
+		if (!(s->pieces[i].flags & PIECE_UNVOUCHED))
 			continue;
-		}
 		s->pieces[i].flags &= (uint16_t)~PIECE_UNVOUCHED & FLAGS;
 		if (swarm_has(s, i))
 			news_log(s, i);
 	}
-	origin_vouched(s, read);
 }
 
 /* False: there is no room for one more range. */

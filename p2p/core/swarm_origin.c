@@ -353,10 +353,20 @@ static uint64_t get_backlog_room_bytes(const struct swarm *s, int64_t now)
 	return most > owed ? (most - owed) / n : 0;
 }
 
-void origin_vouched(struct swarm *s, uint64_t bytes)
+void origin_owes(struct swarm *s, uint32_t piece)
 {
-	s->unvouched_read -=
-		bytes < s->unvouched_read ? bytes : s->unvouched_read;
+	s->pieces[piece].flags |= PIECE_OWED;
+	s->unvouched_read += s->cfg.sizes[piece];
+}
+
+void origin_owes_no_more(struct swarm *s, uint32_t piece)
+{
+	uint32_t bytes = s->cfg.sizes[piece];
+
+	if (!(s->pieces[piece].flags & PIECE_OWED))
+		return;
+	s->pieces[piece].flags &= (uint16_t)~PIECE_OWED & FLAGS;
+	s->unvouched_read -= bytes;
 	for (unsigned int i = 0; i < SWARM_PEERS_MAX; i++) {
 		uint64_t *sent = &s->peers[i].unvouched_sent;
 

@@ -96,9 +96,10 @@ void others_release(struct swarm *s, struct piece_flight *f);
 /* swarm_origin.c */
 void origin_pump(struct swarm *s, int64_t now);
 void origin_check(struct swarm *s, int64_t now);
-/* Layers are whole now; `bytes` of their pieces were read from the origin by this node, which
- * owes nobody copies of these any more. */
-void origin_vouched(struct swarm *s, uint64_t bytes);
+/* An unverified piece was read from the origin here: its copies are owed to the neighbours, until
+ * the layer of it is whole, or the piece is dropped. */
+void origin_owes(struct swarm *s, uint32_t piece);
+void origin_owes_no_more(struct swarm *s, uint32_t piece);
 /* Read a demanded piece from the origin as well, since the peer that was asked for it is late. */
 void origin_hedge(struct swarm *s, const struct demand *d, int64_t now);
 void origin_moved(struct swarm *s, const struct piece_flight *f, int64_t now);

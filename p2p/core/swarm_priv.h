@@ -49,6 +49,7 @@ enum piece_flags {
 	PIECE_REFUSED = 512,    /* the tracker said that other nodes have or
 	                      * read it */
 	PIECE_UNVOUCHED = 1024, /* here, not verified, not announced */
+	PIECE_OWED = 2048,      /* read from the origin, in `unvouched_read` */
 };
 #define FLAGS 0xfffu /* all flags of a piece */
 #define PIECE_WANTED (PIECE_HOT | PIECE_COLD | PIECE_DEMAND)

@@ -413,6 +413,7 @@ void swarm_drop(struct swarm *s, uint32_t piece)
 		s->cold.here--;
 		s->cold.total--;
 	}
+	origin_owes_no_more(s, piece);
 	p->flags &= ~(PIECE_HERE | PIECE_WANTED | PIECE_UNVOUCHED);
 	s->have--;
 	news_log(s, piece);
