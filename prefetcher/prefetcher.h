@@ -59,7 +59,8 @@ struct prefetch_limits {
 	uint32_t hot_range, cold_range; /* device_list.range_max */
 	uint32_t hot_grown;             /* device_list.range_grown */
 	/* For PREFETCH_REST_IDLE: the rest waits, or pauses, until no reader and no start
-	 * was active on the node for so long; at most for `settle_max_ns`. */
+	 * was active on the node for so long; at most for `settle_max_ns`, unless idle_ns()
+	 * says PREFETCH_HELD. */
 	int64_t settle_ns, settle_max_ns;
 	/* longest time that damaged blocks of a mount wait for memory; 0: 30 s */
 	int64_t repair_ns;
@@ -75,6 +76,9 @@ struct prefetch_limits {
 	int64_t turn_ns;
 };
 
+/* The rest waits, however long this takes. */
+#define PREFETCH_HELD INT64_C(-1)
+
 struct prefetcher_config {
 	struct prefetch_limits limits;
 	/* The functions may be NULL; they are called on threads of the prefetcher or the
@@ -84,7 +88,7 @@ struct prefetcher_config {
 	bool (*pressure)(void *arg, struct error *why);
 	/* Unpacked bytes that unpinned blocks of one image may take on this node. */
 	uint64_t (*room)(void *arg);
-	/* Time since anything was last read. */
+	/* Time since anything was last read, or PREFETCH_HELD. */
 	int64_t (*idle_ns)(void *arg);
 	void *arg;
 };

@@ -54,6 +54,10 @@ int64_t prefetcher_settle_wait(const struct prefetcher *all, struct prefetch *p,
 {
 	const struct prefetch_limits *l = &all->cfg.limits;
 
+	if (p->settle && idle_ns == PREFETCH_HELD) {
+		p->held_ns = 0;
+		return IDLE_POLL_NS;
+	}
 	if (!p->settle ||
 	    (idle_ns >= l->settle_ns && now - all->start_ns >= l->settle_ns)) {
 		p->held_ns = 0;

@@ -112,7 +112,8 @@ static int64_t network_idle_ns(void *arg)
 
 	/* While a container is not ready, bulk waits: the container may wait for data that
 	 * other programs fetch over the same link, above all a checkpoint. */
-	return *all->of.n_unready ? 0 : fetcher_idle_ns(all->of.opens.fetcher);
+	return *all->of.n_unready ? PREFETCH_HELD
+				  : fetcher_idle_ns(all->of.opens.fetcher);
 }
 
 /* -------------------------------------------------------- open and close --- */

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "common/fs.h"
 #include "snapshotter/node/starts/starts_priv.h"
@@ -37,6 +38,12 @@ bool container_start_has_ready_file(const struct container_start *s)
 	 * whiteout, that is a removed file. */
 	return !S_ISLNK(st.st_mode) &&
 	       !(S_ISCHR(st.st_mode) && st.st_rdev == makedev(0, 0));
+}
+
+bool container_start_has_ended(const struct container_start *s)
+{
+	return s->read_bundle && access(s->read_bundle, F_OK) < 0 &&
+	       errno == ENOENT;
 }
 
 int process_cgroups(int pid, int pidfd, struct buf *ret, struct error *err)

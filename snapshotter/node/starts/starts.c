@@ -60,6 +60,7 @@ void container_start_free(struct container_start *s)
 	free(s->user);
 	free(s->workload);
 	free(s->bundle);
+	free(s->read_bundle);
 	free(s->container);
 	free(s->ready_file);
 	free(s);
@@ -80,8 +81,9 @@ static int copy_request(struct container_start *s,
 
 	if (rc == 0)
 		rc = copy_text(&s->bundle,
-			       r->workload && !s->all->events ? NULL
-							      : r->bundle,
+			       r->workload && !s->all->events && !r->ready_file
+				       ? NULL
+				       : r->bundle,
 			       err);
 	s->words = s->bundle && !r->workload ? START_WORDS_PENDING
 					     : START_WORDS_ASKED;
@@ -417,6 +419,97 @@ static void end_start(struct container_start *s, enum start_end how)
 	pthread_cond_broadcast(&all->changed);
 }
 
+/* ---------------------------------------------------- not ready in its window --- */
+
+/* Drop a use of an entry of `late`.  Lock held. */
+static void late_unref(struct container_start *s)
+{
+	if (--s->refs == 0)
+		container_start_free(s);
+}
+
+/* The start is ready or gone: the rest of images need not wait for it.  Lock held. */
+static void forget_late(struct starts *all, struct container_start *s)
+{
+	struct container_start **p;
+
+	for (p = &all->late; *p && *p != s; p = &(*p)->next)
+		;
+	if (!*p)
+		return;
+	*p = s->next;
+	all->n_late--;
+	--*all->of.n_unready;
+	late_unref(s);
+}
+
+/* The window ends, and the start has a ready file that is not there yet: go on waiting for it.
+ * Without room for that it counts as ready.  Lock held. */
+static void keep_late(struct container_start *s)
+{
+	struct starts *all = s->all;
+	AUTO(container_start) late = NULL;
+
+	if (!s->ready_file || all->n_late >= STARTS_MAX)
+		return;
+	late = calloc(1, sizeof(*late));
+	if (!late)
+		return;
+	late->ready_root = -1;
+	if (copy_text(&late->user, s->user, NULL) < 0 ||
+	    copy_text(&late->container, s->container, NULL) < 0)
+		return;
+	log_info("starts",
+		 "not ready in time user=\"%s\" action=\"the rest of images "
+		 "waits for '%s'\"",
+		 s->user, s->ready_file);
+	late->all = all;
+	late->number = s->number;
+	late->begun_ns = s->begun_ns;
+	late->device = s->device;
+	/* The count of n_unready goes with the file. */
+	late->ready_file = steal_ptr(&s->ready_file);
+	late->ready_root = s->ready_root;
+	s->ready_root = -1;
+	late->read_bundle = steal_ptr(&s->read_bundle);
+	late->refs = 1;
+	late->next = all->late;
+	all->late = steal_ptr(&late);
+	all->n_late++;
+}
+
+/* The late start with the highest number below `below`, or NULL. */
+static struct container_start *next_late(struct starts *all, uint64_t below)
+{
+	struct container_start *s, *best = NULL;
+
+	for (s = all->late; s; s = s->next) {
+		if (s->number < below && (!best || s->number > best->number))
+			best = s;
+	}
+	return best;
+}
+
+/* Forget the late starts that are ready or gone.  Lock held, and released meanwhile. */
+static void check_late_starts(struct starts *all)
+{
+	uint64_t below = UINT64_MAX;
+	struct container_start *s;
+	bool is_over;
+
+	while ((s = next_late(all, below))) {
+		below = s->number;
+		s->refs++;
+		pthread_mutex_unlock(&all->lock);
+		is_over = container_start_has_ready_file(s) ||
+			  container_start_has_ended(s);
+		pthread_mutex_lock(&all->lock);
+		if (is_over)
+			forget_late(all, s);
+		late_unref(s);
+	}
+}
+
 static bool is_named(const struct container_start *s,
 		     const struct start_name *which)
 {
@@ -430,7 +523,7 @@ static bool is_named(const struct container_start *s,
 int starts_ready(struct starts *all, const struct start_name *which,
 		 int64_t *ret_ns, struct error *err)
 {
-	struct container_start *s;
+	struct container_start *s, *late;
 
 	pthread_mutex_lock(&all->lock);
 	for (s = all->first; s; s = s->next) {
@@ -441,15 +534,28 @@ int starts_ready(struct starts *all, const struct start_name *which,
 		*ret_ns = clock_now_ns() - s->begun_ns;
 		end_start(s, START_READY);
 	}
+	for (late = all->late; !s && late; late = late->next) {
+		if (!is_named(late, which))
+			continue;
+		s = late;
+		*ret_ns = clock_now_ns() - s->begun_ns;
+		forget_late(all, s);
+		break;
+	}
 	pthread_mutex_unlock(&all->lock);
 	return s ? 0 : error_set(err, ENOENT, "no such start is under way");
 }
 
 void starts_end(struct starts *all, const char *user)
 {
-	struct container_start *s;
+	struct container_start *s, *next;
 
 	pthread_mutex_lock(&all->lock);
+	for (s = all->late; s; s = next) {
+		next = s->next;
+		if (strcmp(s->user, user) == 0)
+			forget_late(all, s);
+	}
 	for (s = all->first; s; s = s->next) {
 		if (!is_over(s) && strcmp(s->user, user) == 0)
 			break;
@@ -461,11 +567,16 @@ void starts_end(struct starts *all, const char *user)
 
 void starts_detach(struct starts *all, const struct device *d)
 {
-	struct container_start *s;
+	struct container_start *s, *next;
 
 	if (!all)
 		return;
 	pthread_mutex_lock(&all->lock);
+	for (s = all->late; s; s = next) {
+		next = s->next;
+		if (s->device == d)
+			forget_late(all, s);
+	}
 	do {
 		for (s = all->first; s && s->device != d; s = s->next)
 			;
@@ -492,6 +603,8 @@ static void note_bundle(struct container_start *s, struct bundle *b)
 	}
 	s->owner = b->owner;
 	bundle_fini(b);
+	if (s->ready_file)
+		s->read_bundle = steal_ptr(&s->bundle);
 	free(steal_ptr(&s->bundle));
 }
 
@@ -557,8 +670,11 @@ static int64_t check_all_starts(struct starts *all)
 		check_start_progress(s);
 		sleep = POLL_NS;
 	}
-	while ((s = next_over(all, now)))
+	while ((s = next_over(all, now))) {
+		keep_late(s);
 		end_start(s, START_WINDOW);
+	}
+	check_late_starts(all);
 	for (s = all->first; s; s = s->next) {
 		if (!is_over(s) && s->until_ns - now < sleep)
 			sleep = s->until_ns - now;
@@ -639,6 +755,8 @@ void starts_close(struct starts *all)
 					 recorder_observer(s->recorder));
 		container_start_free(s);
 	}
+	while (all->late)
+		forget_late(all, all->late);
 	start_events_free(all->events);
 	start_reports_free(all->reports);
 	pthread_cond_destroy(&all->changed);

@@ -32,7 +32,8 @@ struct starts_of {
 	struct keyed_lock *gate;    /* serialises work on one image */
 	struct prefetches *prefetches;
 	struct trace_lookup *traces;
-	/* Where the number of starts is counted that wait for their ready file. */
+	/* Where the number of starts is counted that wait for their ready file, also after
+	 * their window. */
 	_Atomic size_t *n_unready;
 };
 int starts_open(const struct starts_of *of, struct starts **ret,

@@ -24,6 +24,9 @@ struct container_start {
 	char *workload; /* the key that the trace was looked up by */
 	/* OCI bundle's folder, until it was read; or NULL; under the lock */
 	char *bundle;
+	/* the same after it was read, if there is a ready file: containerd removes the folder
+	 * when the container's process has ended */
+	char *read_bundle;
 	/* read from the bundle; "" before; under the lock */
 	struct start_owner owner;
 	char *container; /* its id; NULL: not known */
@@ -79,6 +82,10 @@ struct starts {
 	pthread_cond_t changed;
 	struct container_start *first;
 	size_t n;
+	/* Starts whose window ended before their ready file was there: only the members by
+	 * which they are found ready or gone.  starts_detach() removes them before it returns. */
+	struct container_start *late;
+	size_t n_late;
 	uint64_t last_number;
 	bool stopping;
 	struct starts_stats stats;
@@ -110,6 +117,8 @@ void container_start_report(struct container_start *s, const json_t *figures);
 
 /* ready.c: does the start's ready file exist? */
 bool container_start_has_ready_file(const struct container_start *s);
+/* ready.c: has the container's process ended?  False: not, or nobody knows. */
+bool container_start_has_ended(const struct container_start *s);
 /* ready.c: is the process in this start's container? */
 bool container_start_has_process(const struct container_start *s,
 				 const char *cgroups);

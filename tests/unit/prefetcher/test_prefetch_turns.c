@@ -212,6 +212,27 @@ Test(prefetch_turns, the_rest_pauses_for_the_start_of_another_image)
 	bed_remove(&b);
 }
 
+Test(prefetch_turns, the_rest_waits_for_a_start_however_long)
+{
+	struct prefetch_limits limits = settling;
+	struct error err = ERROR_INIT;
+	struct bed b;
+
+	limits.settle_max_ns = 50 * NS_PER_MS;
+	bed_make(&b, &limits);
+	atomic_store(&b.idle_ns, PREFETCH_HELD);
+	bed_start(&b, 0, bed_hot_list(0, 1, 2), true);
+	cr_expect_eq(bed_wait(&b, 0, &bed_all_of_it, &err), 0, "%s", err.msg);
+	age_starts(&b);
+	/* Long enough to begin, if it did. */
+	prefetch_wait_end(b.p[0], clock_now_ns() + 500 * NS_PER_MS);
+	cr_expect_eq(prefetch_get_phase(b.p[0]), PREFETCH_COLD);
+	/* The start is ready; a reader holds the rest for `settle_max_ns`. */
+	atomic_store(&b.idle_ns, 0);
+	bed_wait_phase(&b, 0, PREFETCH_DONE);
+	bed_remove(&b);
+}
+
 Test(prefetch_turns, without_a_trace_begins_at_once_when_asked_to)
 {
 	struct prefetch_limits limits = { .hot_streams = 1,

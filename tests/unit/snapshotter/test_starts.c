@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/fs.h"
@@ -254,6 +255,82 @@ Test(starts, end_when_their_file_is_there)
 	cr_expect_str_eq(figure(list, "end"), "ready");
 	cr_expect_eq(f.n.node.n_unready_starts, 0);
 	json_decref(list);
+	end(&f);
+}
+
+static void wait_unready(struct starts_fixture *f, size_t n)
+{
+	while (f->n.node.n_unready_starts != n)
+		unit_pause();
+}
+
+/* Wait until the bundles of all starts under way were read. */
+static void wait_bundles(struct starts *all)
+{
+	const struct container_start *s;
+	bool is_left = true;
+
+	while (is_left) {
+		unit_pause();
+		is_left = false;
+		pthread_mutex_lock(&all->lock);
+		for (s = all->first; s; s = s->next)
+			is_left = is_left || s->bundle;
+		pthread_mutex_unlock(&all->lock);
+	}
+}
+
+Test(starts, hold_the_rest_after_their_window_until_ready_or_gone)
+{
+	static const char config[] = "{\"process\":{\"args\":[\"true\"]}}";
+	struct start_request r = { .workload = "w", .ready_file = "/no/file" };
+	AUTO_FREE char *bundle = NULL, *path = NULL, *ready = NULL;
+	struct start_name which = { .number = 0 };
+	struct starts_fixture f;
+	json_t *list;
+	int64_t ns;
+
+	setup(&f);
+	ready = fs_join(f.n.dir, "ready");
+	bundle = fs_join(f.n.dir, "c1");
+	path = bundle ? fs_join(bundle, "config.json") : NULL;
+	cr_assert(ready && path);
+	cr_assert_eq(mkdir(bundle, 0700), 0);
+	cr_assert_eq(fs_replace_file(path, config, strlen(config), 0600, NULL),
+		     0);
+	(void)begin(&f, (struct start_request){ .user = "unmarked" });
+	r.user = "leaves";
+	(void)begin(&f, r);
+	r.user = "says so";
+	which.number = begin(&f, r).number;
+	r.user = "makes it";
+	r.ready_file = ready;
+	(void)begin(&f, r);
+	r.user = "ends";
+	r.ready_file = "/no/file";
+	r.bundle = bundle;
+	(void)begin(&f, r);
+	wait_bundles(f.n.node.starts);
+	step(&f, 120 * NS_PER_S);
+	list = await_figures(&f, 5);
+	cr_expect_str_eq(figure(list, "end"), "window");
+	json_decref(list);
+	cr_expect_eq(stats_of(&f).under_way, 1);
+	cr_expect_eq(stats_of(&f).unready, 5);
+	cr_expect_eq(f.n.node.n_unready_starts, 4);
+	starts_end(f.n.node.starts, "leaves");
+	cr_expect_eq(f.n.node.n_unready_starts, 3);
+	cr_assert_eq(starts_ready(f.n.node.starts, &which, &ns, NULL), 0);
+	cr_expect_eq(ns, 120 * NS_PER_S);
+	cr_expect_eq(starts_ready(f.n.node.starts, &which, &ns, NULL), -ENOENT);
+	cr_expect_eq(f.n.node.n_unready_starts, 2);
+	cr_assert_eq(unlink(path), 0);
+	cr_assert_eq(rmdir(bundle), 0);
+	step(&f, NS_PER_S);
+	wait_unready(&f, 1);
+	cr_assert_eq(fs_replace_file(ready, "", 0, 0600, NULL), 0);
+	step(&f, NS_PER_S);
+	wait_unready(&f, 0);
 	end(&f);
 }
 
